@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace tpinfer {
+
+/// JSON whose objects keep the order of the text.
+using Json = nlohmann::ordered_json;
+
+struct JsonLimits {
+  std::size_t max_bytes = std::size_t{1} << 30;
+  int max_depth = 128;
+};
+
+/// Parses `text`. `where` (a file name, or FILE:LINE) begins every complaint. Refused with Error(input): invalid UTF-8
+/// or JSON, a duplicate key, nesting deeper or text longer than the limits.
+Json parse_json(std::string_view text, const std::string& where, const JsonLimits& limits = {});
+
+/// Reads and parses a file; a missing or unreadable file is an Error(input) with its name.
+Json read_json_file(const std::string& path, const JsonLimits& limits = {});
+
+/// The whole file as bytes; Error(input) with its name when it cannot be read or is longer than max_bytes.
+std::string read_text_file(const std::string& path, std::size_t max_bytes = std::size_t{1} << 30);
+
+}  // namespace tpinfer
