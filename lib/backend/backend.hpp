@@ -1,0 +1,202 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/tensor.hpp"
+#include "core/unique_handle.hpp"
+
+namespace tpinfer {
+
+/// A weight matrix in the layout of one backend's kernels: y = x W^T with W [rows, cols] = [output features, input
+/// features] of this rank.
+struct MatrixSpec {
+  std::int64_t rows = 0;
+  std::int64_t cols = 0;
+  DType dtype = DType::float32;         ///< compute type; stored weights are converted to it on load
+  std::vector<std::int64_t> leaf_ends;  ///< row-parallel: ends of this rank's leaves in its columns, ascending, last =
+                                        ///< cols; empty: one dot product
+  bool lookup_only = false;             ///< rows are only ever looked up (an untied token embedding): no product
+};
+
+class PackedMatrix {
+ public:
+  explicit PackedMatrix(MatrixSpec spec) : spec_(std::move(spec)) {}
+  virtual ~PackedMatrix() = default;
+  const MatrixSpec& spec() const noexcept { return spec_; }
+  /// Bytes of device memory owned, padding included.
+  virtual std::size_t bytes() const noexcept = 0;
+
+ private:
+  MatrixSpec spec_;
+};
+
+struct KvSpec {
+  std::int64_t layers = 0;
+  std::int64_t kv_heads = 0;  ///< of this rank
+  std::int64_t head_dim = 0;
+  std::int64_t block_size = 16;  ///< positions in a block: 16, 32, 64, 128 or 256
+  std::int64_t blocks = 0;
+  DType dtype = DType::float32;
+
+  std::size_t bytes_per_block() const noexcept {
+    return static_cast<std::size_t>(2 * layers * kv_heads * head_dim * block_size) * dtype_size(dtype);
+  }
+};
+
+/// The paged KV cache of one rank, in the layout of one backend's attention kernels.
+class KvStore {
+ public:
+  explicit KvStore(const KvSpec& spec) : spec_(spec) {}
+  virtual ~KvStore() = default;
+  const KvSpec& spec() const noexcept { return spec_; }
+
+ private:
+  KvSpec spec_;
+};
+
+/// The rows of one step. Each sequence's rows are adjacent and have ascending adjacent positions. Pointers are to
+/// device memory, except host_*.
+struct StepBatch {
+  std::int64_t rows = 0;
+  const std::int32_t* tokens = nullptr;     ///< [rows]
+  const std::int32_t* positions = nullptr;  ///< [rows] absolute position of the row in its sequence
+  const std::int32_t* slots = nullptr;  ///< [rows] where the row's K and V go: block * block_size + offset in the block
+  std::int64_t sequences = 0;
+  const std::int32_t* row_begin = nullptr;  ///< [sequences + 1] first row of each sequence; the last entry is `rows`
+  const std::int32_t* block_table =
+      nullptr;  ///< [sequences, table_width] cache blocks of each sequence in order of position
+  std::int64_t table_width = 0;
+  std::int64_t max_context = 0;  ///< largest position + 1 in this step
+  std::int64_t max_rows = 0;     ///< most rows of one sequence in this step
+};
+
+enum class NormKind { rms, layer };
+
+struct NormParams {
+  NormKind kind = NormKind::rms;
+  const float* weight = nullptr;  ///< [cols]
+  const float* bias = nullptr;    ///< [cols] or null
+  float epsilon = 1e-5F;
+};
+
+enum class Activation { silu, gelu, gelu_tanh, relu };
+
+/// Head counts of this rank; query head h reads KV head h / (q_heads / kv_heads).
+struct AttentionHeads {
+  std::int64_t q_heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t qkv_cols() const noexcept { return (q_heads + 2 * kv_heads) * head_dim; }
+};
+
+/// cos and sin [positions, rotary_dim / 2] in device memory; element i of a head is paired with element i + rotary_dim
+/// / 2 ("half" pairing).
+struct RopeTable {
+  const float* cos = nullptr;  ///< null: no rotation
+  const float* sin = nullptr;
+  std::int64_t rotary_dim = 0;
+};
+
+struct AttentionParams {
+  float scale = 1.0F;
+  std::int64_t window = 0;  ///< position p sees positions p - window + 1 .. p; 0: all up to p
+};
+
+struct DeviceInfo {
+  std::string kind;  ///< "cpu" or "cuda"
+  std::string name;
+  std::string uuid;
+  int numa_node = -1;
+  std::string kernel_set;
+};
+
+/// One device: its memory and the operations of the forward pass.
+///
+/// Every operation is *enqueued* on the backend's one compute stream and runs in order; on the CPU it is done when the
+/// call returns. Device memory is apart from host memory: the runtime passes device pointers on and reads results only
+/// through copy_to_host and synchronize. Activations: the residual stream, qkv, gate/up and logits are float32; inputs
+/// of products have activation_dtype(compute). The result of a row never depends on the other rows of the call (docs:
+/// numerics in README).
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  virtual DeviceInfo info() const = 0;
+  /// Type in which inputs of products are handed over: bfloat16 for bfloat16 weights, otherwise float32 (on the CPU).
+  virtual DType activation_dtype(DType compute) const = 0;
+
+  // Memory
+  virtual void* allocate(
+      std::size_t bytes) = 0;  ///< zeroed, aligned to 64 bytes at least; Error(does_not_fit) when there is none
+  virtual void release(void* data, std::size_t bytes) noexcept = 0;
+  virtual void copy_to_device(void* to, const void* from,
+                              std::size_t bytes) = 0;  ///< `from` may be changed after the call
+  virtual void copy_to_host(void* to, const void* from, std::size_t bytes) = 0;  ///< `to` is valid after synchronize()
+  virtual void synchronize() = 0;
+
+  // Weights
+  virtual std::unique_ptr<PackedMatrix> create_matrix(const MatrixSpec& spec) = 0;
+  /// Converts and packs `from` into rows [first_row, first_row + from.rows) and columns [first_col, ...) of the matrix.
+  /// `from` lies in host memory.
+  virtual void load_matrix(PackedMatrix& matrix, std::int64_t first_row, std::int64_t first_col,
+                           const StoredMatrix& from) = 0;
+  virtual std::unique_ptr<KvStore> create_kv_store(const KvSpec& spec) = 0;
+
+  // Forward pass
+  /// partials [rows, hidden] = row tokens[r] - first_id of the table where this rank has it, otherwise 0.
+  virtual void embed(const PackedMatrix& table, std::int64_t first_id, const StepBatch& batch, double* partials) = 0;
+  /// out [rows, cols] = norm of each row of x (float32); out has its own dtype.
+  virtual void norm(const Tensor& x, const NormParams& params, const Tensor& out) = 0;
+  /// y [rows, w.rows] (float32) = x w^T + bias. Each output is one dot product in one order.
+  virtual void matmul(const PackedMatrix& w, const Tensor& x, const float* bias, const Tensor& y) = 0;
+  /// partials [rows, w.rows] = sum over the leaves of w of (leaf sum rounded to the grid), in float64. A matrix without
+  /// columns gives zeros.
+  virtual void matmul_partial(const PackedMatrix& w, const Tensor& x, double* partials) = 0;
+  /// Splits qkv (float32 [rows, heads.qkv_cols()]: all query heads, all K heads, all V heads), rotates Q and K, writes
+  /// K and V to the cache at batch.slots and Q to q [rows, q_heads * head_dim] in the activation type.
+  virtual void rotate_and_store(const Tensor& qkv, const AttentionHeads& heads, const RopeTable& rope,
+                                const StepBatch& batch, KvStore& kv, std::int64_t layer, const Tensor& q) = 0;
+  /// out [rows, q_heads * head_dim] (activation type) = causal attention of each row over its sequence's cache, in
+  /// blocks of kAttentionBlock.
+  virtual void attention(const Tensor& q, const AttentionHeads& heads, const AttentionParams& params,
+                         const StepBatch& batch, const KvStore& kv, std::int64_t layer, const Tensor& out) = 0;
+  /// out [rows, width] = act(x[:, 0..width)) * x[:, width..2 width) when gated, else act(x). x float32, out in the
+  /// activation type.
+  virtual void activate(const Tensor& x, Activation act, bool gated, const Tensor& out) = 0;
+  /// residual [rows, cols] += total (+ bias), float32.
+  virtual void add_residual(const Tensor& residual, const float* total, const float* bias) = 0;
+  /// out row i = x row index[i] (device int32 [out.rows]); float32.
+  virtual void gather_rows(const Tensor& x, const std::int32_t* index, const Tensor& out) = 0;
+};
+
+struct DeviceMemoryTraits {
+  using Handle = void*;
+  Backend* backend = nullptr;
+  std::size_t bytes = 0;
+  static Handle empty() noexcept { return nullptr; }
+  void close(Handle data) const noexcept { backend->release(data, bytes); }
+};
+
+/// Owner of device memory.
+class DeviceBuffer {
+ public:
+  DeviceBuffer() = default;
+  DeviceBuffer(Backend& backend, std::size_t bytes)
+      : handle_(bytes ? backend.allocate(bytes) : nullptr, {&backend, bytes}) {}
+  void* data() const noexcept { return handle_.get(); }
+  std::size_t bytes() const noexcept { return handle_ ? handle_.traits().bytes : 0; }
+  template <class T>
+  T* as() const noexcept {
+    return static_cast<T*>(handle_.get());
+  }
+
+ private:
+  UniqueHandle<DeviceMemoryTraits> handle_;
+};
+
+}  // namespace tpinfer

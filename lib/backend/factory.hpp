@@ -1,0 +1,36 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend/backend.hpp"
+#include "core/parallel_for.hpp"
+
+namespace tpinfer {
+
+/// Kernel sets of the CPU backend, weakest first. Results are bitwise repeatable within one set.
+enum class KernelSet : int { scalar = 0, avx2 = 1, avx512 = 2, avx512_bf16 = 3 };
+
+std::string_view kernel_set_name(KernelSet set) noexcept;  ///< "scalar", "avx2", "avx512", "avx512-bf16"
+/// The best set that this processor has.
+KernelSet best_kernel_set() noexcept;
+/// `forced` (the value of TPINFER_ISA; empty: none) or the best one; Error(usage) when the name is unknown or the
+/// processor lacks it.
+KernelSet choose_kernel_set(std::string_view forced);
+
+/// CPU backend with `threads` threads (the caller's is one of them). The backend is also the ParallelFor of its rank.
+class CpuBackend : public Backend {
+ public:
+  virtual ParallelFor& parallel() noexcept = 0;
+};
+std::unique_ptr<CpuBackend> make_cpu_backend(KernelSet set, int threads);
+
+/// CUDA: in a build without it (no_cuda.cpp) cuda_available() is false, with the reason in cuda_reason(), and
+/// make_cuda_backend throws Error(usage).
+bool cuda_available();
+std::string cuda_reason();
+std::unique_ptr<Backend> make_cuda_backend(int device);
+
+}  // namespace tpinfer

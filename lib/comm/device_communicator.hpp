@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "comm/communicator.hpp"
+#include "core/parallel_for.hpp"
+
+namespace tpinfer {
+
+struct CommunicationStats {
+  std::uint64_t collectives = 0;
+  std::uint64_t bytes = 0;         ///< sent by this rank's part
+  double seconds = 0;              ///< spent in them, waiting included
+  double wait_seconds = 0;         ///< of these, waiting for other ranks
+  std::uint64_t beyond_exact = 0;  ///< totals at or above 2^25 in magnitude: the bitwise promise lapses for them
+};
+
+/// The collectives of the forward pass over the ranks of one tensor-parallel group: enqueued on the compute stream of
+/// the backend whose memory they work on (on the CPU: done when the call returns).
+class DeviceCommunicator {
+ public:
+  virtual ~DeviceCommunicator() = default;
+
+  virtual int rank() const noexcept = 0;
+  virtual int size() const noexcept = 0;
+  virtual std::string_view kind() const noexcept = 0;  ///< "self", "shm", "mpi", "shm+mpi", "nccl"
+
+  /// Where this rank's float64 partial sums of the next reduce() go: room for the `most` doubles given when it was
+  /// made. May be another place after each reduce(), so ask again each time.
+  virtual double* partials() = 0;
+  /// total[i] = float(sum over ranks of partials()[i]), i < count, on every rank. The sums are exact (numerics), so the
+  /// order of ranks is free.
+  virtual void reduce(std::int64_t count, float* total) = 0;
+  /// Rank 0 gets out [rows, sum of widths]: every rank's local [rows, widths[rank]] side by side. `out` is ignored
+  /// elsewhere.
+  virtual void gather_columns(const float* local, std::int64_t rows, std::span<const std::int64_t> widths,
+                              float* out) = 0;
+
+  virtual CommunicationStats stats() const = 0;
+};
+
+enum class Transport { automatic, shm, mpi };
+
+struct DeviceCommunicatorOptions {
+  std::int64_t most_partials = 0;              ///< doubles that partials() must hold
+  std::int64_t most_gathered = 0;              ///< floats of the largest local block of gather_columns on any rank
+  Transport transport = Transport::automatic;  ///< automatic: shared memory inside a host, MPI between hosts
+  double timeout = 300;                        ///< seconds that a collective may take before Error(communication)
+};
+
+/// Collective over `comm`. Ranks of one host reduce through a shared-memory window, hosts among each other by MPI.
+/// Fails on all ranks alike, with Error(communication) that names what is missing (free space of /dev/shm, say);
+/// Transport::automatic then falls back to MPI.
+std::unique_ptr<DeviceCommunicator> make_host_device_communicator(Communicator& comm, ParallelFor& parallel,
+                                                                  const DeviceCommunicatorOptions& options);
+
+}  // namespace tpinfer
