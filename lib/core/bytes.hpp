@@ -17,6 +17,10 @@ namespace tpinfer {
 /// lists, one byte order.
 class ByteWriter {
  public:
+  ByteWriter() = default;
+  /// Writes into `reuse`, whose content goes and whose memory stays.
+  explicit ByteWriter(std::vector<std::byte> reuse) : bytes_(std::move(reuse)) { bytes_.clear(); }
+
   template <class T>
   requires std::is_arithmetic_v<T> || std::is_enum_v<T>
   void put(T value) {
@@ -40,7 +44,6 @@ class ByteWriter {
     put(std::span<const T>(list));
   }
   std::vector<std::byte> take() { return std::move(bytes_); }
-  void clear() { bytes_.clear(); }
   const std::vector<std::byte>& bytes() const { return bytes_; }
 
  private:
