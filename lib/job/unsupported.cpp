@@ -1,0 +1,94 @@
+#include "job/unsupported.hpp"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+#include "job/resolved.hpp"
+
+namespace tpinfer {
+namespace {
+
+// A key of the job file that not all values may have yet. Whoever adds a feature deletes its line.
+struct Restricted {
+  std::string_view key;
+  std::string_view allowed = {};  // words; none: the default alone
+};
+
+constexpr Restricted kRestricted[] = {
+    {"model.load_strategy"},
+    {"model.load_format"},
+    {"model.verify_weights"},
+    {"model.architecture_plan"},
+    {"prompts.format", "auto, text, jsonl"},
+    {"prompts.chat_template"},
+    {"prompts.system"},
+    {"prompts.select.shard"},
+    {"prompts.on_too_long"},
+    {"sampling.min_p"},
+    {"sampling.repetition_penalty"},
+    {"sampling.presence_penalty"},
+    {"sampling.frequency_penalty"},
+    {"sampling.no_repeat_ngram_size"},
+    {"sampling.bad_words"},
+    {"sampling.logit_bias"},
+    {"sampling.stop"},
+    {"sampling.include_stop_str_in_output"},
+    {"sampling.n"},
+    {"parallel.data_parallel_size"},
+    {"parallel.device", "auto, cpu"},
+    {"parallel.communication", "auto, shm, mpi"},
+    {"engine.prefix_sharing"},
+    {"engine.reproducible", "auto, full, batch"},
+    {"memory.gpu_memory_utilization"},
+    {"memory.on_no_fit"},
+    {"output.flush_every.prompts"},
+    {"output.flush_every.seconds"},
+    {"output.jsonl"},
+    {"run.time_limit"},
+    {"run.stop_margin"},
+};
+
+const Json* find(const Json& job, std::string_view key) {
+  const auto dot = key.find('.');
+  const auto at = job.find(std::string(key.substr(0, dot)));
+  if (at == job.end()) return nullptr;
+  return dot == std::string_view::npos ? &*at : find(*at, key.substr(dot + 1));
+}
+
+std::string plain(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+
+bool is_one_of(const std::string& word, std::string_view list) {
+  return fmt::format(", {},", list).find(", " + word + ",") != std::string::npos;
+}
+
+// Several prompt files, a pattern, or the standard input.
+std::string prompt_files(const Json& job) {
+  const Json* files = find(job, "prompts.file");
+  if (!files || (files->is_array() && files->empty())) return {};
+  if (files->is_array()) return "a list of files is not supported yet (name one file)";
+  const auto file = files->get<std::string>();
+  if (file == "-") return "the standard input is not supported yet (name a file)";
+  if (file.find_first_of("*?") == std::string::npos) return {};
+  return fmt::format("the pattern {} is not supported yet (name one file)", file);
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> unsupported_values(const Json& job) {
+  static const Json defaults = job_json(Job{}, {});  // per prompt this would be felt
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const Restricted& row : kRestricted) {
+    const Json* value = find(job, row.key);
+    const Json* standard = find(defaults, row.key);
+    if (!value || !standard || *value == *standard) continue;
+    if (value->is_string() && is_one_of(value->get<std::string>(), row.allowed)) continue;
+    const std::string hint = row.allowed.empty() ? "leave it at its default, " + plain(*standard)
+                                                 : fmt::format("use one of {}", row.allowed);
+    out.emplace_back(row.key, fmt::format("is not supported yet with the value {} ({})", plain(*value), hint));
+  }
+  if (auto message = prompt_files(job); !message.empty()) out.emplace_back("prompts.file", std::move(message));
+  return out;
+}
+
+}  // namespace tpinfer
