@@ -1,0 +1,166 @@
+#include "text/tokenizer.hpp"
+
+#include <algorithm>
+
+#include "core/json.hpp"
+#include "text/added_tokens.hpp"
+#include "text/bpe.hpp"
+#include "text/decoder.hpp"
+#include "text/normalizer.hpp"
+#include "text/post_processor.hpp"
+#include "text/pre_tokenizer.hpp"
+#include "text/utf8.hpp"
+
+namespace tpinfer {
+namespace {
+
+constexpr JsonLimits kLimits{.max_bytes = std::size_t{128} << 20, .max_depth = 64};
+
+Json read_json(const std::filesystem::path& file) {
+  const std::string text = read_text_file(file.string(), kLimits.max_bytes);
+  if (text.starts_with("version https://git-lfs"))
+    fail_input("{}: is a Git LFS pointer, not the file itself (run git lfs pull in its folder)", file.string());
+  return parse_json(text, file.string(), kLimits);
+}
+
+Bpe read_model(const Place& root) {
+  const Place model = root.at("model");
+  // files of old writers have no type; their merges tell
+  const bool named = model.find("type").has_value();
+  if (named ? model.type() != "BPE" : !model.find("merges").has_value()) model.unsupported_type("BPE");
+  return Bpe(model);
+}
+
+template <class T>
+T read_or_default(const Place& root, std::string_view key) {
+  const auto place = root.find(key);
+  return place ? T(*place) : T();
+}
+
+// A special token is named by a string or by an object with "content".
+std::optional<std::string> special_token_name(const Place& config, std::string_view key) {
+  const auto token = config.find(key);
+  if (!token) return std::nullopt;
+  return token->value().is_object() ? token->at("content").string() : token->string();
+}
+
+}  // namespace
+
+struct Tokenizer::Parts {
+  explicit Parts(const Place& root)
+      : normalizer(read_or_default<Normalizer>(root, "normalizer")),
+        pre_tokenizer(read_or_default<PreTokenizer>(root, "pre_tokenizer")),
+        model(read_model(root)),
+        added(root.find("added_tokens"), model.vocabulary(), normalizer),
+        decoder(read_decoder(root.find("decoder"))) {
+    if (const auto place = root.find("post_processor"))
+      post_processor = PostProcessor(*place, [this](std::int32_t id) { return has_token(id); });
+  }
+
+  bool has_token(std::int32_t id) const { return added.find(id) != nullptr || model.vocabulary().has(id); }
+
+  std::optional<std::int32_t> id_of(std::string_view token) const {
+    if (const AddedToken* found = added.find(token)) return found->id;
+    return model.vocabulary().id(token);
+  }
+
+  std::string_view token_of(std::int32_t id) const {
+    const AddedToken* found = added.find(id);
+    return found ? std::string_view(found->content) : model.vocabulary().token(id);
+  }
+
+  bool is_special(std::int32_t id) const {
+    const AddedToken* found = added.find(id);
+    return found != nullptr && found->special;
+  }
+
+  bool decodes(std::int32_t id, bool skip_special_tokens) const {
+    return has_token(id) && !(skip_special_tokens && is_special(id));
+  }
+
+  // "truncation" and "padding" are left aside: they are settings of a training run, and off unless a caller asks.
+  Normalizer normalizer;
+  PreTokenizer pre_tokenizer;
+  Bpe model;
+  AddedTokens added;
+  PostProcessor post_processor;
+  std::vector<std::shared_ptr<const DecoderStep>> decoder;
+  std::optional<std::int32_t> bos;
+  std::optional<std::int32_t> eos;
+};
+
+Tokenizer::Tokenizer(std::shared_ptr<const Parts> parts) : parts_(std::move(parts)) {}
+
+Tokenizer Tokenizer::load(const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / "tokenizer.json";
+  if (!std::filesystem::exists(file))
+    throw Error(ExitCode::input, fmt::format("{}: there is no tokenizer.json in this folder", folder.string()),
+                "copy the model's tokenizer.json there or name the folder that has it");
+  const Json document = read_json(file);
+  const auto parts = std::make_shared<Parts>(Place(document, file.string()));
+  for (const char* name : {"special_tokens_map.json", "tokenizer_config.json"}) {  // the latter has the last word
+    if (!std::filesystem::exists(folder / name)) continue;
+    const Json config = read_json(folder / name);
+    const Place place(config, (folder / name).string());
+    if (const auto token = special_token_name(place, "bos_token")) parts->bos = parts->id_of(*token);
+    if (const auto token = special_token_name(place, "eos_token")) parts->eos = parts->id_of(*token);
+  }
+  return Tokenizer(parts);
+}
+
+std::vector<std::int32_t> Tokenizer::encode(std::string_view text, bool add_special_tokens) const {
+  if (const std::size_t at = find_invalid_utf8(text); at != std::string_view::npos)
+    fail_input("the text to tokenize is not valid UTF-8 at byte {} of {}", at, text.size());
+  Pieces pieces = parts_->added.extract(text, parts_->normalizer);
+  parts_->pre_tokenizer.apply(pieces);
+  std::vector<std::int32_t> ids;
+  Bpe::Scratch scratch;
+  for (const Piece& piece : pieces.list) {
+    if (piece.token != Piece::kText) {
+      ids.push_back(piece.token);
+    } else {
+      parts_->model.encode(pieces.view(piece), ids, scratch);
+    }
+  }
+  return parts_->post_processor.apply(std::move(ids), add_special_tokens);
+}
+
+std::string Tokenizer::decode(std::span<const std::int32_t> ids, bool skip_special_tokens) const {
+  DecoderStream stream(parts_->decoder);
+  for (const std::int32_t id : ids)
+    if (parts_->decodes(id, skip_special_tokens)) stream.push(parts_->token_of(id));
+  stream.finish();
+  return stream.take();
+}
+
+std::int64_t Tokenizer::vocab_size() const {
+  return std::max(parts_->model.vocabulary().id_end(), parts_->added.id_end());
+}
+
+bool Tokenizer::has_token(std::int32_t id) const { return parts_->has_token(id); }
+bool Tokenizer::is_special(std::int32_t id) const { return parts_->is_special(id); }
+std::string_view Tokenizer::id_to_token(std::int32_t id) const { return parts_->token_of(id); }
+std::optional<std::int32_t> Tokenizer::token_to_id(std::string_view token) const { return parts_->id_of(token); }
+std::optional<std::int32_t> Tokenizer::bos_token_id() const { return parts_->bos; }
+std::optional<std::int32_t> Tokenizer::eos_token_id() const { return parts_->eos; }
+
+IncrementalDecoder::IncrementalDecoder(const Tokenizer& tokenizer, bool skip_special_tokens)
+    : tokenizer_(tokenizer),
+      skip_special_tokens_(skip_special_tokens),
+      stream_(std::make_unique<DecoderStream>(tokenizer_.parts_->decoder)) {}
+
+IncrementalDecoder::~IncrementalDecoder() = default;
+IncrementalDecoder::IncrementalDecoder(IncrementalDecoder&&) noexcept = default;
+IncrementalDecoder& IncrementalDecoder::operator=(IncrementalDecoder&&) noexcept = default;
+
+std::string IncrementalDecoder::push(std::int32_t id) {
+  if (tokenizer_.parts_->decodes(id, skip_special_tokens_)) stream_->push(tokenizer_.parts_->token_of(id));
+  return stream_->take();
+}
+
+std::string IncrementalDecoder::finish() {
+  stream_->finish();
+  return stream_->take();
+}
+
+}  // namespace tpinfer

@@ -1,0 +1,108 @@
+#include "text/pattern.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "text/gpt2_pattern.hpp"
+#include "text/utf8.hpp"
+
+namespace tpinfer::test {
+namespace {
+
+std::vector<std::string> cut(std::string_view text, const std::vector<Span>& spans) {
+  std::vector<std::string> parts;
+  for (const Span& span : spans) parts.emplace_back(text.substr(span.begin, span.end - span.begin));
+  return parts;
+}
+
+std::vector<std::string> split(std::string_view text, const Pattern& pattern, SplitBehavior behavior,
+                               bool invert = false) {
+  Splitter splitter;
+  return cut(text, splitter.split(text, pattern, behavior, invert));
+}
+
+using Parts = std::vector<std::string>;
+
+TEST(Split, BehavesAsDocumented) {
+  const Pattern dash = std::string("-");
+  EXPECT_EQ(split("the-final--countdown", dash, SplitBehavior::removed), (Parts{"the", "final", "countdown"}));
+  EXPECT_EQ(split("the-final--countdown", dash, SplitBehavior::isolated),
+            (Parts{"the", "-", "final", "-", "-", "countdown"}));
+  EXPECT_EQ(split("the-final--countdown", dash, SplitBehavior::merged_with_previous),
+            (Parts{"the-", "final-", "-", "countdown"}));
+  EXPECT_EQ(split("the-final--countdown", dash, SplitBehavior::merged_with_next),
+            (Parts{"the", "-final", "-", "-countdown"}));
+  EXPECT_EQ(split("the-final--countdown", dash, SplitBehavior::contiguous),
+            (Parts{"the", "-", "final", "--", "countdown"}));
+  EXPECT_EQ(split("the-final--countdown", dash, SplitBehavior::removed, true), (Parts{"-", "-", "-"}));
+  EXPECT_EQ(split("--a", dash, SplitBehavior::contiguous), (Parts{"--", "a"}));
+  EXPECT_EQ(split("", dash, SplitBehavior::isolated), Parts{});
+}
+
+TEST(Split, WordsAreRunsOfOneKind) {
+  EXPECT_EQ(split(" h\xC3\xA9llo, w_o!! 12", WordPattern{}, SplitBehavior::removed, true),
+            (Parts{"h\xC3\xA9llo", ",", "w_o", "!!", "12"}));
+}
+
+TEST(Regex, EmptyMatchesDoNotLoop) {
+  std::vector<Span> spans;
+  Regex("x*", "here").find_all("axb", spans);
+  EXPECT_EQ(cut("axb", spans), (Parts{"", "x", ""}));  // before a, x, behind b; none right behind the x
+  spans.clear();
+  Regex("", "here").find_all("\xC3\xA9", spans);
+  EXPECT_EQ(spans.size(), 2U);
+}
+
+TEST(Regex, MatchesThatNeverEndAreRefused) {
+  std::vector<Span> spans;
+  EXPECT_ANY_THROW(Regex("(a+)+$", "here").find_all(std::string(60, 'a') + "b", spans));
+}
+
+// The pattern by hand against Oniguruma, on texts of what the pattern tells apart.
+TEST(Gpt2Pattern, AgreesWithTheRegularExpression) {
+  static constexpr std::string_view kParts[] = {" ",
+                                                "  ",
+                                                "\n",
+                                                "\t",
+                                                "\xC2\xA0",
+                                                "\xE3\x80\x80",
+                                                "'",
+                                                "'s",
+                                                "'LL",
+                                                "'re",
+                                                "a",
+                                                "Z",
+                                                "ve",
+                                                "\xC3\xA9",
+                                                "\xE5\xAD\x97",
+                                                "1",
+                                                "\xC2\xB2",
+                                                "\xD9\xA3",
+                                                "!",
+                                                "-",
+                                                "_",
+                                                "\xF0\x9F\x98\x80",
+                                                "e\xCC\x81",
+                                                "\xE2\x80\x8B",
+                                                "\xC2\x85",
+                                                "\xE2\x85\xA7",
+                                                "\x1C",
+                                                "\r\n",
+                                                "l",
+                                                "d"};
+  const Regex regex{std::string(kGpt2Regex), "here"};
+  std::mt19937_64 random(3);
+  for (int i = 0; i < 20000; ++i) {
+    std::string text;
+    for (std::size_t n = 1 + random() % 10; n > 0; --n) text += kParts[random() % std::size(kParts)];
+    std::vector<Span> by_hand;
+    std::vector<Span> expected;
+    find_gpt2_matches(text, by_hand);
+    regex.find_all(text, expected);
+    ASSERT_EQ(cut(text, by_hand), cut(text, expected));
+  }
+}
+
+}  // namespace
+}  // namespace tpinfer::test
