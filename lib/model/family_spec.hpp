@@ -1,0 +1,66 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "model/tensor_role.hpp"
+
+namespace tpinfer {
+
+/// When a tensor must be in the checkpoint.
+enum class Need : std::uint8_t {
+  required,
+  never,
+  unless_tied,          ///< required unless tie_word_embeddings; beside a tied embedding it is ignored
+  with_attention_bias,  ///< required when the config's attention_bias is true, else absent
+  with_mlp_bias,        ///< required when the config's mlp_bias is true, else absent
+};
+
+/// One row of a family's table: "{L}" in the name is the layer. The checkpoint's tensors are NAME.weight and, as `bias`
+/// says, NAME.bias.
+struct TensorRow {
+  std::string_view name;
+  Role role;
+  Need weight = Need::required;
+  Need bias = Need::never;
+  Fusion fusion = Fusion::none;
+};
+
+/// Where a family's config.json keeps its sizes; the defaults are Hugging Face's canonical names.
+struct ConfigKeys {
+  std::string_view hidden = "hidden_size";
+  std::string_view layers = "num_hidden_layers";
+  std::string_view heads = "num_attention_heads";
+  std::string_view kv_heads = "num_key_value_heads";
+  std::string_view head_dim = "head_dim";
+  std::string_view ffn = "intermediate_size";
+  std::string_view max_positions = "max_position_embeddings";
+  std::string_view norm_epsilon = "rms_norm_eps";
+  std::string_view activation = "hidden_act";
+  std::string_view window = "sliding_window";
+};
+
+enum class Norm : std::uint8_t { rms, layer };
+enum class Position : std::uint8_t { rope_half };
+enum class Window : std::uint8_t { none, when_set };  ///< when_set: the config's window key, unless null
+
+/// The knobs of one transformer block; a field with its default need not be named in a table.
+struct BlockSpec {
+  Norm norm = Norm::rms;
+  bool gated = true;  ///< MLP: down(act(gate(x)) * up(x)), else down(act(up(x)))
+  Position position = Position::rope_half;
+  Window window = Window::none;
+  bool tied_by_default = false;  ///< when the config does not say tie_word_embeddings
+};
+
+/// A family of checkpoints: which tensors it has and how its block differs. Holds neither sizes nor axes nor code.
+struct FamilySpec {
+  std::string_view name;
+  std::span<const std::string_view> architectures;  ///< as config.json's "architectures" has them
+  ConfigKeys keys;
+  BlockSpec block;
+  std::span<const TensorRow> tensors;
+  std::span<const std::string_view> ignore;  ///< buffers that some checkpoints carry, "{L}" as above
+};
+
+}  // namespace tpinfer

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/dtype.hpp"
+#include "core/json.hpp"
+#include "model/family_spec.hpp"
+#include "model/rope.hpp"
+
+namespace tpinfer {
+
+enum class ActivationKind : std::uint8_t { silu, gelu, gelu_tanh, relu };
+
+/// A tensor that the config promises: its name, role and whole shape.
+struct ExpectedTensor {
+  std::string name;
+  Role role = Role::token_embedding;
+  bool bias = false;
+  Fusion fusion = Fusion::none;
+  std::int32_t layer = -1;          ///< -1: outside the layers
+  std::vector<std::int64_t> shape;  ///< as stored: [output features, input features], or [features]
+  bool ignored = false;             ///< may be in the checkpoint, is not loaded (a tied head)
+};
+
+/// A family resolved for one config.json: sizes, knobs and the list of tensors. Knows nothing of ranks.
+struct ModelSpec {
+  const FamilySpec* family = nullptr;
+  std::string architecture;
+  std::int64_t hidden = 0, layers = 0, q_heads = 0, kv_heads = 0, head_dim = 0, ffn = 0, vocab = 0;
+  std::int64_t max_positions = 0;
+  double norm_epsilon = 1e-5;
+  ActivationKind activation = ActivationKind::silu;
+  bool tied_head = false;
+  bool attention_bias = false, mlp_bias = false;
+  std::int64_t window = 0;  ///< sliding attention window in positions; 0: none
+  RopeSpec rope;
+  std::optional<DType> config_dtype;         ///< torch_dtype or dtype of the config
+  std::vector<std::int32_t> eos_token_ids;   ///< of the config
+  std::vector<ExpectedTensor> tensors;       ///< every tensor of the family's table
+  std::vector<std::string> ignore_patterns;  ///< buffers, "{L}" for a layer number
+
+  std::int64_t group() const noexcept { return q_heads / kv_heads; }
+};
+
+/// Resolves config.json (its text already parsed; `file` is its name for messages). Error(input) names the key: unknown
+/// architecture, quantised or encoder-decoder model, missing or impossible sizes, unknown activation or rope scaling.
+ModelSpec make_model_spec(const Json& config, const std::string& file);
+
+/// Ids under "eos_token_id" (a number, a list or null) of config.json or generation_config.json.
+std::vector<std::int32_t> read_eos_ids(const Json& config, const std::string& file);
+
+/// True when `name` fits a pattern in which "{L}" stands for a whole number.
+bool matches_pattern(std::string_view pattern, std::string_view name) noexcept;
+
+}  // namespace tpinfer

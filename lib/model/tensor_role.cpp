@@ -1,0 +1,47 @@
+#include "model/tensor_role.hpp"
+
+namespace tpinfer {
+namespace {
+
+std::string_view weight_name(Role role) {
+  switch (role) {
+    case Role::token_embedding:
+      return "token_embedding";
+    case Role::position_embedding:
+      return "position_embedding";
+    case Role::attn_norm:
+    case Role::mlp_norm:
+    case Role::final_norm:
+      return "norm";
+    case Role::q:
+      return "q";
+    case Role::k:
+      return "k";
+    case Role::v:
+      return "v";
+    case Role::qkv:
+      return "qkv";
+    case Role::attn_out:
+      return "attn_out";
+    case Role::mlp_gate:
+      return "mlp_gate";
+    case Role::mlp_up:
+      return "mlp_up";
+    case Role::mlp_gate_up:
+      return "mlp_gate_up";
+    case Role::mlp_down:
+      return "mlp_down";
+    case Role::lm_head:
+      return "lm_head";
+  }
+  return "unknown";
+}
+
+}  // namespace
+
+std::string role_name(Role role, bool bias) {
+  std::string name(weight_name(role));
+  return bias ? name + "_bias" : name;
+}
+
+}  // namespace tpinfer

@@ -1,0 +1,92 @@
+#include "shard/claim.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <unordered_map>
+
+#include "core/error.hpp"
+
+namespace tpinfer {
+namespace {
+
+std::string some_of(const std::vector<std::string>& names) {
+  constexpr std::size_t kShown = 5;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i) text += (i ? ", " : "") + names[i];
+  return names.size() > kShown ? fmt::format("{} and {} more", text, names.size() - kShown) : text;
+}
+
+bool is_ignored(const ModelSpec& spec, std::string_view name) {
+  return std::ranges::any_of(spec.ignore_patterns, [&](const std::string& p) { return matches_pattern(p, name); });
+}
+
+void prove_shape(const ExpectedTensor& expected, const TensorInfo& stored, const Checkpoint& checkpoint) {
+  const std::string& file = checkpoint.files()[stored.file].name;
+  if (stored.shape != expected.shape)
+    fail_input("{}: the tensor {} has shape [{}], but config.json makes it [{}]", file, stored.name,
+               fmt::join(stored.shape, ", "), fmt::join(expected.shape, ", "));
+  if (!is_weight_type(stored.dtype))
+    throw Error(ExitCode::input,
+                fmt::format("{}: the tensor {} is stored as {}", file, stored.name, safetensors_name(stored.dtype)),
+                "weights must be F32, F16 or BF16");
+}
+
+void complain(std::size_t wanted, const std::vector<std::string>& missing, const std::vector<std::string>& unknown,
+              const ModelSpec& spec) {
+  if (!missing.empty()) {
+    std::string text = fmt::format("{} of {} required tensors are missing from the checkpoint: {}", missing.size(),
+                                   wanted, some_of(missing));
+    if (!unknown.empty())
+      text += fmt::format("; {} tensors there belong to nothing: {}", unknown.size(), some_of(unknown));
+    throw Error(ExitCode::input, text, fmt::format("is the download complete, and is it a {}?", spec.architecture));
+  }
+  if (!unknown.empty())
+    throw Error(ExitCode::input,
+                fmt::format("{} tensors of the checkpoint belong to no part of a {}: {}", unknown.size(),
+                            spec.architecture, some_of(unknown)),
+                "is config.json the one of this checkpoint? A bias needs attention_bias or mlp_bias: true there");
+}
+
+}  // namespace
+
+Claims claim_tensors(const ModelSpec& spec, const Checkpoint& checkpoint, const Log& log) {
+  std::unordered_map<std::string_view, const ExpectedTensor*> wanted;
+  std::size_t required = 0;
+  for (const ExpectedTensor& tensor : spec.tensors) {
+    wanted.emplace(tensor.name, &tensor);
+    required += tensor.ignored ? 0 : 1;
+  }
+  Claims claims;
+  std::vector<std::string> unknown;
+  std::array<std::uint64_t, 3> bytes_of_type{};
+  for (const TensorInfo& stored : checkpoint.tensors()) {
+    const auto at = wanted.find(stored.name);
+    if (at == wanted.end()) {
+      (is_ignored(spec, stored.name) ? claims.ignored : unknown).push_back(stored.name);
+      continue;
+    }
+    const ExpectedTensor* expected = at->second;
+    wanted.erase(at);
+    prove_shape(*expected, stored, checkpoint);
+    if (expected->ignored) {
+      claims.ignored.push_back(stored.name);
+      log.warning("the checkpoint stores {} although config.json ties it to the embedding: the embedding is used",
+                  stored.name);
+      continue;
+    }
+    claims.loaded.push_back({expected, &stored});
+    bytes_of_type[static_cast<std::size_t>(stored.dtype)] += stored.bytes;
+    claims.parameters += stored.bytes / dtype_size(stored.dtype);
+  }
+  std::vector<std::string> missing;
+  for (const auto& [name, tensor] : wanted)
+    if (!tensor->ignored) missing.emplace_back(name);
+  std::ranges::sort(missing);
+  complain(required, missing, unknown, spec);
+  claims.stored_dtype = static_cast<DType>(std::ranges::max_element(bytes_of_type) - bytes_of_type.begin());
+  return claims;
+}
+
+}  // namespace tpinfer

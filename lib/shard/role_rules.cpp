@@ -1,0 +1,149 @@
+#include "shard/role_rules.hpp"
+
+#include "core/error.hpp"
+
+namespace tpinfer {
+namespace {
+
+enum class Rule : std::uint8_t {
+  whole,
+  vocab_rows,
+  query_rows,
+  kv_rows,
+  query_columns,
+  channel_rows,
+  channel_columns,
+  qkv_rows,
+  channel_pair_rows
+};
+
+Rule weight_rule(Role role) noexcept {
+  switch (role) {
+    case Role::token_embedding:
+    case Role::lm_head:
+      return Rule::vocab_rows;
+    case Role::position_embedding:
+    case Role::attn_norm:
+    case Role::mlp_norm:
+    case Role::final_norm:
+      return Rule::whole;
+    case Role::q:
+      return Rule::query_rows;
+    case Role::k:
+    case Role::v:
+      return Rule::kv_rows;
+    case Role::qkv:
+      return Rule::qkv_rows;
+    case Role::attn_out:
+      return Rule::query_columns;
+    case Role::mlp_gate:
+    case Role::mlp_up:
+      return Rule::channel_rows;
+    case Role::mlp_gate_up:
+      return Rule::channel_pair_rows;
+    case Role::mlp_down:
+      return Rule::channel_columns;
+  }
+  return Rule::whole;
+}
+
+// A bias follows the rows of its weight; where the weight is cut by columns it is whole, because it is added after the
+// sum over ranks.
+Rule rule_of(Role role, bool bias) noexcept {
+  const Rule rule = weight_rule(role);
+  return bias && (rule == Rule::query_columns || rule == Rule::channel_columns) ? Rule::whole : rule;
+}
+
+bool cuts_columns(Rule rule) noexcept { return rule == Rule::query_columns || rule == Rule::channel_columns; }
+
+Range scaled(Range heads, std::int64_t width, std::int64_t offset = 0) {
+  return {offset + heads.begin * width, offset + heads.end * width};
+}
+
+std::vector<Range> stored_ranges(Rule rule, const ModelSpec& spec, std::int64_t length, const RankShare& share) {
+  const std::int64_t width = spec.head_dim;
+  switch (rule) {
+    case Rule::whole:
+      return {{0, length}};
+    case Rule::vocab_rows:
+      return {share.vocab};
+    case Rule::query_rows:
+    case Rule::query_columns:
+      return {scaled(share.query_heads, width)};
+    case Rule::kv_rows:
+      return {scaled(share.kv_heads, width)};
+    case Rule::channel_rows:
+    case Rule::channel_columns:
+      return {share.channels};
+    case Rule::qkv_rows:
+      return {scaled(share.query_heads, width), scaled(share.kv_heads, width, spec.q_heads * width),
+              scaled(share.kv_heads, width, (spec.q_heads + spec.kv_heads) * width)};
+    case Rule::channel_pair_rows:
+      return {share.channels, {share.channels.begin + length / 2, share.channels.end + length / 2}};
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string_view split_name(Split split) noexcept {
+  switch (split) {
+    case Split::replicated:
+      return "replicated";
+    case Split::rows:
+      return "rows";
+    case Split::columns:
+      return "columns";
+    case Split::fused_rows:
+      return "fused_rows";
+  }
+  return "";
+}
+
+Split role_split(Role role, bool bias, Fusion) noexcept {
+  switch (rule_of(role, bias)) {
+    case Rule::whole:
+      return Split::replicated;
+    case Rule::query_columns:
+    case Rule::channel_columns:
+      return Split::columns;
+    case Rule::qkv_rows:
+    case Rule::channel_pair_rows:
+      return Split::fused_rows;
+    default:
+      return Split::rows;
+  }
+}
+
+bool may_overlap(Role role, bool bias) noexcept {
+  const Rule rule = rule_of(role, bias);
+  return rule == Rule::whole || rule == Rule::kv_rows || rule == Rule::qkv_rows;
+}
+
+RankShare rank_share(const ModelSpec& spec, int rank, int ranks) {
+  const auto part = [rank](const std::vector<std::int64_t>& cuts) {
+    return Range{cuts[static_cast<std::size_t>(rank)], cuts[static_cast<std::size_t>(rank) + 1]};
+  };
+  RankShare share{
+      .rank = rank, .ranks = ranks, .query_heads = part(query_head_cuts(spec.q_heads, spec.kv_heads, ranks))};
+  // the KV heads that these query heads read: whole groups, or one head that several ranks share
+  share.kv_heads = {share.query_heads.begin / spec.group(), (share.query_heads.end - 1) / spec.group() + 1};
+  share.channels = part(channel_cuts(spec.ffn, ranks));
+  share.vocab = part(even_cuts(spec.vocab, ranks));
+  return share;
+}
+
+RoleSlice role_slice(const ModelSpec& spec, const ExpectedTensor& tensor, const RankShare& share) {
+  const Rule rule = rule_of(tensor.role, tensor.bias);
+  RoleSlice slice{.axis = cuts_columns(rule) ? 1 : 0, .pieces = {}};
+  const std::int64_t length = tensor.shape[static_cast<std::size_t>(slice.axis)];
+  std::int64_t to = 0;
+  for (const Range& range : stored_ranges(rule, spec, length, share)) {
+    if (range.count() == 0) continue;
+    slice.pieces.push_back({range.begin, to, range.count()});
+    to += range.count();
+  }
+  return slice;
+}
+
+}  // namespace tpinfer
