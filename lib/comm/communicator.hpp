@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,11 +37,14 @@ class Communicator {
   virtual std::unique_ptr<Communicator> split(int color, std::string_view where) = 0;
   /// Ends all ranks at once; only for app/, when agreement is impossible.
   [[noreturn]] virtual void abort(ExitCode code) noexcept = 0;
+  /// True once a deadline has passed or MPI has failed here: ranks no longer agree on what comes next, every further
+  /// call throws, and only abort() is left.
+  virtual bool broken() const noexcept { return false; }
 };
 
 /// Agreement before anything that a missing rank would leave hanging: runs `failure` (null: this rank is fine) past all
-/// ranks. When any failed, every rank throws the Error of the lowest failing rank (rank named in it when it is not 0,
-/// same exit code).
+/// ranks. When any failed, every rank throws the Error of the lowest failing rank: "rank N: " before its text when N is
+/// not 0, ", and K more ranks" behind it when others failed too; same exit code, `internal` for other exceptions.
 void agree(Communicator& comm, const std::exception_ptr& failure, std::string_view where);
 
 /// Runs `work` on every rank and agrees on the outcome: returns on all ranks or throws the same Error on all.
@@ -57,15 +59,25 @@ void together(Communicator& comm, std::string_view where, Work&& work) {
   agree(comm, failure, where);
 }
 
+struct MpiHealth;
+
 /// MPI for the life of the program: initialised in the constructor (MPI_THREAD_FUNNELED), finalised in the destructor.
+/// Works without mpirun, as a world of one. When MPI is initialised already it is left as it is at the end; when a
+/// communicator of this session is broken, finalising would hang and is left out.
 class MpiSession {
  public:
+  /// Error(communication) when MPI does not start.
   MpiSession();
   ~MpiSession();
   MpiSession(const MpiSession&) = delete;
   MpiSession& operator=(const MpiSession&) = delete;
-  /// A duplicate of MPI_COMM_WORLD. timeout: seconds that a collective may take.
-  std::unique_ptr<Communicator> world(double timeout) const;
+  /// A duplicate of MPI_COMM_WORLD; collective. timeout: seconds that a collective may take without progress;
+  /// most_per_message: bytes of one MPI message, longer ones go in parts.
+  std::unique_ptr<Communicator> world(double timeout, std::size_t most_per_message = std::size_t{1} << 30) const;
+
+ private:
+  std::shared_ptr<MpiHealth> health_;
+  bool initialised_here_ = false;
 };
 
 /// A world of one, without MPI.

@@ -41,6 +41,8 @@ class DeviceCommunicator {
                               float* out) = 0;
 
   virtual CommunicationStats stats() const = 0;
+  /// Why a slower transport than the best one was taken, a sentence for the log; empty when it was not.
+  virtual std::string_view note() const noexcept { return {}; }
 };
 
 enum class Transport { automatic, shm, mpi };
@@ -54,8 +56,11 @@ struct DeviceCommunicatorOptions {
 
 /// Collective over `comm`. Ranks of one host reduce through a shared-memory window, hosts among each other by MPI.
 /// Fails on all ranks alike, with Error(communication) that names what is missing (free space of /dev/shm, say);
-/// Transport::automatic then falls back to MPI.
+/// Transport::automatic then falls back to MPI. Ends with a self-test: a known reduce and a known gather.
 std::unique_ptr<DeviceCommunicator> make_host_device_communicator(Communicator& comm, ParallelFor& parallel,
                                                                   const DeviceCommunicatorOptions& options);
+
+/// Bytes of shared memory that the window of `local_ranks` ranks of one host takes, all of them together.
+std::uint64_t shared_window_bytes(int local_ranks, const DeviceCommunicatorOptions& options);
 
 }  // namespace tpinfer

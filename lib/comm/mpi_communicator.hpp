@@ -1,0 +1,102 @@
+#pragma once
+
+#include <mpi.h>
+
+#include "comm/communicator.hpp"
+#include "comm/roll_call.hpp"
+
+namespace tpinfer {
+
+inline constexpr int kGatherTag = 1;
+inline constexpr int kRollCallTag = 2;
+
+/// What the communicators of one MpiSession have in common.
+struct MpiHealth {
+  /// Marks the session as broken; the first reason stays.
+  void fail(std::string_view reason) {
+    if (why.empty()) why = reason;
+  }
+  bool broken() const noexcept { return !why.empty(); }
+
+  std::string why;
+  /// Memory that requests given up at a deadline may still write to.
+  std::vector<std::shared_ptr<const void>> kept;
+};
+
+struct MpiSettings {
+  double timeout = 300;                                 ///< seconds that a collective may take without progress
+  std::size_t most_per_message = std::size_t{1} << 30;  ///< bytes
+};
+
+/// Communicator over MPI, used from one thread. Collectives are non-blocking requests that are polled to a deadline.
+class MpiCommunicator final : public Communicator {
+ public:
+  /// Takes `comm` over, on all of its ranks.
+  MpiCommunicator(MPI_Comm comm, const MpiSettings& settings, std::shared_ptr<MpiHealth> health);
+  ~MpiCommunicator() override;
+  MpiCommunicator(const MpiCommunicator&) = delete;
+  MpiCommunicator& operator=(const MpiCommunicator&) = delete;
+
+  int rank() const noexcept override { return rank_; }
+  int size() const noexcept override { return size_; }
+  int local_rank() const noexcept override { return local_rank_; }
+  int local_size() const noexcept override { return local_size_; }
+  /// Number of this rank's host: the lowest rank on it.
+  int host() const noexcept { return host_; }
+
+  void barrier(std::string_view where) override;
+  void broadcast(std::vector<std::byte>& bytes, int root, std::string_view where) override;
+  std::vector<std::vector<std::byte>> gather(std::span<const std::byte> bytes, int root,
+                                             std::string_view where) override;
+  std::vector<std::int64_t> all_gather(std::int64_t value, std::string_view where) override;
+  std::unique_ptr<Communicator> split(int color, std::string_view where) override;
+  [[noreturn]] void abort(ExitCode code) noexcept override;
+  bool broken() const noexcept override { return health_->broken(); }
+
+  /// split() with a timeout of its own.
+  std::unique_ptr<MpiCommunicator> split_with(int color, double timeout, std::string_view where);
+  /// values[i] = sum over ranks, on every rank. `owner` keeps the memory alive if the wait is given up.
+  void all_reduce_sum(std::span<double> values, const std::shared_ptr<const void>& owner, std::string_view where);
+  /// Rank 0 gets out [rows, sum of widths] from everybody's local [rows, widths[rank]].
+  void gather_columns(const float* local, std::int64_t rows, std::span<const std::int64_t> widths, float* out,
+                      std::string_view where);
+
+  const std::shared_ptr<MpiHealth>& health() const noexcept { return health_; }
+  double timeout() const noexcept { return settings_.timeout; }
+
+ private:
+  struct Place {
+    std::string_view operation;
+    std::string_view where;
+  };
+  /// Counts a collective; throws when the session is broken already.
+  Place begin(std::string_view operation, std::string_view where);
+  void check(int code, const Place& place) const;
+  void wait(MPI_Request request, const Place& place);
+  [[noreturn]] void missed_deadline(const Place& place, double waited);
+  void check_root(int root, const Place& place) const;
+  void gather_rows(std::span<const float> local, std::int64_t rows, std::span<const std::int64_t> widths, float* out,
+                   const Place& place);
+
+  MPI_Comm comm_;
+  MpiSettings settings_;
+  std::shared_ptr<MpiHealth> health_;
+  int rank_ = 0;
+  int size_ = 1;
+  int local_rank_ = 0;
+  int local_size_ = 1;
+  int host_ = 0;
+  std::int64_t sequence_ = 0;  // collectives begun
+  std::unique_ptr<RollCall> roll_call_;
+};
+
+/// Throws Error(communication) with MPI's own text when `code` is a failure.
+void check_mpi(int code, std::string_view what);
+
+/// "rank 3", "ranks 1, 2, 5".
+std::string name_ranks(const std::vector<int>& ranks);
+
+inline constexpr std::string_view kMissingRankHint =
+    "a rank died or is stuck: look at its last message; run.collective_timeout is the limit";
+
+}  // namespace tpinfer

@@ -1,0 +1,216 @@
+#include <sched.h>
+
+#include <algorithm>
+
+#include "comm/backoff.hpp"
+#include "comm/host_device.hpp"
+#include "comm/partial_sums.hpp"
+
+namespace tpinfer {
+namespace {
+
+constexpr std::string_view kWhere = "forward pass";
+constexpr int kSpins = 300;  // pauses before the first yield: some microseconds
+
+/// Reduces through a shared window, among hosts by MPI. A rank's tick counts its synchronisations; a rank that waits
+/// for tick t goes on when all of its host are at t or later. Ranks run through the same ticks by construction.
+class ShmDeviceCommunicator final : public HostDeviceCommunicator {
+ public:
+  ShmDeviceCommunicator(Topology topology, std::shared_ptr<ShmWindow> window, ParallelFor& parallel,
+                        const DeviceCommunicatorOptions& options)
+      : HostDeviceCommunicator(options),
+        topology_(std::move(topology)),
+        window_(std::move(window)),
+        parallel_(parallel),
+        me_(topology_.local_rank()),
+        ranks_(topology_.local_size()),
+        parts_(static_cast<std::size_t>(ranks_)) {}
+
+  int rank() const noexcept override { return topology_.all->rank(); }
+  int size() const noexcept override { return topology_.all->size(); }
+  std::string_view kind() const noexcept override { return topology_.hosts == 1 ? "shm" : "shm+mpi"; }
+  double* partials() override { return window_->partials(me_, view_); }
+  void reduce(std::int64_t count, float* total) override;
+  void gather_columns(const float* local, std::int64_t rows, std::span<const std::int64_t> widths, float* out) override;
+
+ private:
+  void reduce_at_once(std::int64_t count, float* total);
+  void reduce_in_shares(std::int64_t count, float* total);
+  void reduce_across_hosts(std::int64_t begin, std::int64_t end, std::int64_t count);
+  std::uint64_t to_result(Parts sums, std::int64_t begin, std::int64_t end);
+  std::int64_t share_begin(int rank, std::int64_t count) const noexcept;
+
+  void arrive(std::int64_t size);
+  void await_all(std::int64_t size);
+  void await(int rank, std::uint64_t tick);
+  [[noreturn]] void missed_deadline(std::uint64_t tick, double waited) const;
+
+  Topology topology_;
+  std::shared_ptr<ShmWindow> window_;
+  ParallelFor& parallel_;
+  int me_;
+  int ranks_;  // of this host
+  int view_ = 0;
+  std::uint64_t tick_ = 0;
+  std::uint64_t gather_tick_ = 0;     // of the last gather
+  std::vector<const double*> parts_;  // [ranks_] partial sums of the reduce at work
+};
+
+void ShmDeviceCommunicator::arrive(std::int64_t size) {
+  auto& mine = window_->line(me_);
+  ++tick_;
+  mine.size[tick_ % mine.size.size()].store(size, std::memory_order_relaxed);
+  mine.tick.store(tick_, std::memory_order_release);
+}
+
+void ShmDeviceCommunicator::await(int rank, std::uint64_t tick) {
+  const auto& theirs = window_->line(rank).tick;
+  if (theirs.load(std::memory_order_acquire) >= tick) return;
+  Backoff backoff(options_.timeout, topology_.crowded ? 0 : kSpins);
+  while (theirs.load(std::memory_order_acquire) < tick)
+    if (!backoff.step()) missed_deadline(tick, backoff.waited());
+  stats_.wait_seconds += backoff.waited();
+}
+
+void ShmDeviceCommunicator::await_all(std::int64_t size) {
+  for (int rank = 0; rank < ranks_; ++rank) {
+    if (rank == me_) continue;
+    await(rank, tick_);
+    // no rank is more than two ticks ahead of another (gathers let ranks pass), so this slot is still of this tick
+    const auto& slots = window_->line(rank).size;
+    const auto theirs = slots[tick_ % slots.size()].load(std::memory_order_relaxed);
+    if (theirs != size)
+      throw Error(ExitCode::internal,
+                  fmt::format("collective {}: rank {} works on {} values where rank {} works on {}", tick_,
+                              topology_.local_ranks[static_cast<std::size_t>(rank)], theirs, this->rank(), size));
+  }
+}
+
+void ShmDeviceCommunicator::missed_deadline(std::uint64_t tick, double waited) const {
+  std::vector<int> missing;
+  for (int rank = 0; rank < ranks_; ++rank)
+    if (window_->line(rank).tick.load(std::memory_order_acquire) < tick)
+      missing.push_back(topology_.local_ranks[static_cast<std::size_t>(rank)]);
+  const auto sentence = fmt::format("collective {} ({}): rank {} of {} waited {:.1f} s for {}", tick, kWhere, rank(),
+                                    size(), waited, name_ranks(missing));
+  topology_.all->health()->fail(sentence);
+  throw Error(ExitCode::communication, sentence, std::string(kMissingRankHint));
+}
+
+// Shares begin at multiples of a cache line of the result.
+std::int64_t ShmDeviceCommunicator::share_begin(int rank, std::int64_t count) const noexcept {
+  constexpr std::int64_t kLine = 16;
+  return std::min(count, (count * rank / ranks_ + kLine - 1) / kLine * kLine);
+}
+
+void ShmDeviceCommunicator::reduce(std::int64_t count, float* total) {
+  check_count(count);
+  const auto start = Backoff::Clock::now();
+  for (int rank = 0; rank < ranks_; ++rank) parts_[static_cast<std::size_t>(rank)] = window_->partials(rank, view_);
+  if (topology_.hosts == 1 && count <= kOneShotLimit)
+    reduce_at_once(count, total);
+  else
+    reduce_in_shares(count, total);
+  ++stats_.collectives;
+  stats_.bytes += static_cast<std::uint64_t>(count) * sizeof(double);
+  stats_.seconds += std::chrono::duration<double>(Backoff::Clock::now() - start).count();
+}
+
+// One synchronisation. The next sums go to the other view, as slow ranks may still read this one; when this view comes
+// up again all have arrived at the reduce between, hence are done with this one.
+void ShmDeviceCommunicator::reduce_at_once(std::int64_t count, float* total) {
+  arrive(count);
+  await_all(count);
+  const auto beyond = sum_to_float(parts_, 0, count, total);
+  if (rank() == 0) stats_.beyond_exact += beyond;
+  view_ = 1 - view_;
+}
+
+// Every rank sums its share; the second synchronisation says that all sums are there and all partial sums are read.
+void ShmDeviceCommunicator::reduce_in_shares(std::int64_t count, float* total) {
+  arrive(count);
+  await_all(count);
+  const std::int64_t begin = share_begin(me_, count);
+  const std::int64_t end = share_begin(me_ + 1, count);
+  if (topology_.hosts == 1)
+    stats_.beyond_exact += to_result(parts_, begin, end);
+  else
+    reduce_across_hosts(begin, end, count);
+  arrive(count);
+  await_all(count);
+  const float* result = window_->result();
+  over_range(parallel_, 0, count, [&](std::int64_t first, std::int64_t last) {
+    std::copy(result + first, result + last, total + first);
+    return std::uint64_t{0};
+  });
+  view_ = 0;
+}
+
+// The host's sums replace the first rank's partial sums: of a share, only the rank that sums it reads or writes any.
+void ShmDeviceCommunicator::reduce_across_hosts(std::int64_t begin, std::int64_t end, std::int64_t count) {
+  double* sums = window_->partials(0, view_);
+  over_range(parallel_, begin, end, [&](std::int64_t first, std::int64_t last) {
+    sum_parts(parts_, first, last, sums);
+    return std::uint64_t{0};
+  });
+  if (!topology_.equal_hosts) {  // the hosts' shares differ: their first ranks do it for all
+    arrive(count);
+    await_all(count);
+    if (me_ != 0) return;
+    begin = 0;
+    end = count;
+  }
+  const auto start = Backoff::Clock::now();
+  topology_.across->all_reduce_sum({sums + begin, static_cast<std::size_t>(end - begin)}, window_, kWhere);
+  stats_.wait_seconds += std::chrono::duration<double>(Backoff::Clock::now() - start).count();
+  const double* const whole[] = {sums};
+  const auto beyond = to_result(whole, begin, end);
+  if (topology_.first_host) stats_.beyond_exact += beyond;
+}
+
+std::uint64_t ShmDeviceCommunicator::to_result(Parts sums, std::int64_t begin, std::int64_t end) {
+  float* result = window_->result();
+  return over_range(parallel_, begin, end,
+                    [&](std::int64_t first, std::int64_t last) { return sum_to_float(sums, first, last, result); });
+}
+
+void ShmDeviceCommunicator::gather_columns(const float* local, std::int64_t rows, std::span<const std::int64_t> widths,
+                                           float* out) {
+  check_gather(rows, widths);
+  const auto start = Backoff::Clock::now();
+  const auto own = static_cast<std::size_t>(rank());
+  if (topology_.hosts > 1) {
+    topology_.all->gather_columns(local, rows, widths, out, kWhere);
+  } else if (me_ != 0) {
+    await(0, gather_tick_);  // rank 0 has read the block of the last gather
+    std::copy_n(local, rows * widths[own], window_->gathered(me_));
+    arrive(rows);
+  } else {
+    // arrives when it has read all, so that its tick lets the others write again
+    std::int64_t total = 0;
+    for (const auto width : widths) total += width;
+    std::int64_t column = 0;
+    for (int from = 0; from < ranks_; ++from) {
+      if (from != me_) await(from, tick_ + 1);
+      const float* block = from == me_ ? local : window_->gathered(from);
+      const std::int64_t width = widths[static_cast<std::size_t>(from)];
+      for (std::int64_t row = 0; row < rows; ++row) std::copy_n(block + row * width, width, out + row * total + column);
+      column += width;
+    }
+    arrive(rows);
+  }
+  gather_tick_ = tick_;
+  ++stats_.collectives;
+  stats_.bytes += static_cast<std::uint64_t>(rows * widths[own]) * sizeof(float);
+  stats_.seconds += std::chrono::duration<double>(Backoff::Clock::now() - start).count();
+}
+
+}  // namespace
+
+std::unique_ptr<HostDeviceCommunicator> make_shm_device(Topology topology, std::shared_ptr<ShmWindow> window,
+                                                        ParallelFor& parallel,
+                                                        const DeviceCommunicatorOptions& options) {
+  return std::make_unique<ShmDeviceCommunicator>(std::move(topology), std::move(window), parallel, options);
+}
+
+}  // namespace tpinfer

@@ -1,0 +1,426 @@
+#include "comm/device_communicator.hpp"
+
+#include <gmock/gmock-matchers.h>
+#include <gtest/gtest.h>
+#include <sys/statvfs.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "comm/host_device.hpp"
+#include "core/exact_sum.hpp"
+#include "mpi_test.hpp"
+
+namespace tpinfer {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::world;
+
+constexpr std::int64_t kMost = 120'000;
+
+DeviceCommunicatorOptions options_for(Transport transport) {
+  DeviceCommunicatorOptions options;
+  options.most_partials = kMost;
+  options.most_gathered = 20'000;
+  options.transport = transport;
+  options.timeout = 30;
+  return options;
+}
+
+// Rank `rank`'s partial sums of reduce `call`: multiples of 2^-28, far from alike in size.
+void fill(int rank, int call, std::int64_t count, double* values) {
+  std::mt19937 engine(static_cast<unsigned>(1000 * call + rank));
+  std::uniform_real_distribution<float> size(-30, 12);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float value = std::exp2(size(engine));
+    values[i] = round_to_grid(i % 2 ? value : -value);
+  }
+}
+
+std::vector<float> reference(int ranks, int call, std::int64_t count) {
+  std::vector<double> sum(static_cast<std::size_t>(count));
+  std::vector<double> part(static_cast<std::size_t>(count));
+  for (int rank = ranks - 1; rank >= 0; --rank) {  // any order is right
+    fill(rank, call, count, part.data());
+    for (std::size_t i = 0; i < part.size(); ++i) sum[i] += part[i];
+  }
+  return {sum.begin(), sum.end()};
+}
+
+std::vector<float> reduce(DeviceCommunicator& device, int call, std::int64_t count) {
+  fill(device.rank(), call, count, device.partials());
+  std::vector<float> total(static_cast<std::size_t>(count), std::numeric_limits<float>::quiet_NaN());
+  device.reduce(count, total.data());
+  return total;
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
+}
+
+struct Case {
+  std::string name;
+  Transport transport = Transport::automatic;
+  std::vector<int> hosts;  // pretended
+  std::string kind;
+};
+
+std::vector<Case> cases() {
+  const int ranks = world().size();
+  if (ranks == 1) return {{"self", Transport::automatic, {}, "self"}};
+  std::vector<Case> all = {{"shm", Transport::automatic, {}, "shm"}, {"mpi", Transport::mpi, {}, "mpi"}};
+  if (ranks == 2) all.push_back({"two hosts", Transport::automatic, {0, 1}, "mpi"});
+  if (ranks == 3) {
+    all.push_back({"2 + 1", Transport::automatic, {0, 0, 1}, "shm+mpi"});
+    all.push_back({"1 + 2", Transport::automatic, {7, 3, 3}, "shm+mpi"});
+  }
+  if (ranks == 4) {
+    all.push_back({"2 + 2", Transport::automatic, {0, 0, 1, 1}, "shm+mpi"});
+    all.push_back({"2 + 2 in turn", Transport::automatic, {0, 1, 0, 1}, "shm+mpi"});
+    all.push_back({"3 + 1", Transport::automatic, {0, 0, 0, 1}, "shm+mpi"});
+    all.push_back({"1 + 1 + 2", Transport::automatic, {0, 1, 2, 2}, "shm+mpi"});
+  }
+  return all;
+}
+
+std::unique_ptr<DeviceCommunicator> make(const Case& which, ParallelFor& parallel) {
+  auto device = make_host_device_communicator(world(), parallel, options_for(which.transport),
+                                              HostDeviceOverrides{which.hosts, {}});
+  EXPECT_EQ(device->kind(), which.kind) << which.name;
+  EXPECT_EQ(device->rank(), world().rank());
+  EXPECT_EQ(device->size(), world().size());
+  EXPECT_EQ(device->stats().collectives, 0u);  // the self-test is not counted
+  EXPECT_EQ(device->note(), "");
+  return device;
+}
+
+TEST(Device, ReducesExactlyByEveryTransport) {
+  testing::SerialFor serial;
+  testing::PairFor pair;
+  for (const auto& which : cases()) {
+    for (ParallelFor* parallel : {static_cast<ParallelFor*>(&serial), static_cast<ParallelFor*>(&pair)}) {
+      const auto device = make(which, *parallel);
+      int call = 0;
+      // both kinds of reduce, in turn, so that every change of buffers occurs
+      for (const std::int64_t count :
+           {1L, 7L, 100'000L, 1000L, 0L, 99'999L, 100'000L, 7L, 1000L, kOneShotLimit, kOneShotLimit + 1, kMost}) {
+        ++call;
+        EXPECT_TRUE(same_bits(reduce(*device, call, count), reference(world().size(), call, count)))
+            << which.name << ", " << count << " values, " << parallel->threads() << " threads";
+      }
+      if (world().size() > 1) {
+        EXPECT_EQ(device->stats().collectives, 12u);
+      }
+      EXPECT_EQ(device->stats().beyond_exact, 0u);
+    }
+  }
+}
+
+TEST(Device, ManySmallReducesWithRandomDelays) {
+  testing::SerialFor serial;
+  for (const auto& which : cases()) {
+    const auto device = make(which, serial);
+    std::mt19937 engine(static_cast<unsigned>(world().rank()) + 17);
+    int wrong = 0;
+    for (int call = 0; call < 1000; ++call) {
+      if (engine() % 50 == 0) std::this_thread::sleep_for(std::chrono::microseconds(engine() % 1000));
+      const std::int64_t count = 1 + call % 37;
+      if (!same_bits(reduce(*device, call, count), reference(world().size(), call, count))) ++wrong;
+    }
+    EXPECT_EQ(wrong, 0) << which.name;
+  }
+}
+
+TEST(Device, BackToBackReducesOfMixedSizes) {
+  testing::SerialFor serial;
+  for (const auto& which : cases()) {
+    const auto device = make(which, serial);
+    std::mt19937 engine(5);  // the same sizes on all ranks
+    std::vector<double> ours(kMost);
+    std::vector<float> total(kMost);
+    int wrong = 0;
+    for (int call = 0; call < 300; ++call) {
+      const std::int64_t count = engine() % 4 ? engine() % 600 : engine() % 40'000;
+      // value of place i in this call: cheap, so that ranks follow each other closely
+      double* partials = device->partials();
+      for (std::int64_t i = 0; i < count; ++i)
+        partials[i] = (world().rank() + 1) * 0.25 + static_cast<double>(i + call);
+      device->reduce(count, total.data());
+      const int ranks = world().size();
+      for (std::int64_t i = 0; i < count; ++i) {
+        const double expected = ranks * (ranks + 1) / 2 * 0.25 + ranks * static_cast<double>(i + call);
+        if (total[static_cast<std::size_t>(i)] != static_cast<float>(expected)) ++wrong;
+      }
+    }
+    EXPECT_EQ(wrong, 0) << which.name;
+  }
+}
+
+TEST(Device, GathersUnevenColumns) {
+  testing::SerialFor serial;
+  const int ranks = world().size();
+  for (const auto& which : cases()) {
+    const auto device = make(which, serial);
+    for (int call = 0; call < 40; ++call) {
+      std::vector<std::int64_t> widths;
+      for (int rank = 0; rank < ranks; ++rank)
+        widths.push_back((rank * 7 + call * 3) % 11 == 0 ? 0 : 500 + rank - call);
+      if (call == 5) widths.assign(widths.size(), 0);
+      const std::int64_t rows = call % 7;  // 0 as well
+      const auto value = [&](int rank, std::int64_t row, std::int64_t column) {
+        return static_cast<float>(rank * 100'000 + row * 1000 + column + call);
+      };
+      std::vector<float> local;
+      for (std::int64_t row = 0; row < rows; ++row)
+        for (std::int64_t column = 0; column < widths[static_cast<std::size_t>(world().rank())]; ++column)
+          local.push_back(value(world().rank(), row, column));
+      std::vector<float> expected;
+      for (std::int64_t row = 0; row < rows; ++row)
+        for (int rank = 0; rank < ranks; ++rank)
+          for (std::int64_t column = 0; column < widths[static_cast<std::size_t>(rank)]; ++column)
+            expected.push_back(value(rank, row, column));
+      std::vector<float> out(expected.size(), -1);
+      device->gather_columns(local.data(), rows, widths, world().rank() == 0 ? out.data() : nullptr);
+      if (world().rank() == 0) {
+        EXPECT_EQ(out, expected) << which.name << ", call " << call;
+      }
+      // gathers back to back, and with reduces between
+      if (call % 3 == 0) {
+        EXPECT_TRUE(same_bits(reduce(*device, call, 200), reference(ranks, call, 200))) << which.name;
+      }
+    }
+  }
+}
+
+TEST(Device, CountsTotalsBeyondTheExactRangeOnce) {
+  testing::SerialFor serial;
+  const int ranks = world().size();
+  for (const auto& which : cases()) {
+    const auto device = make(which, serial);
+    for (const std::int64_t count : {100L, 50'000L}) {
+      double* partials = device->partials();
+      std::fill_n(partials, count, 1.0);
+      partials[0] = kExactLimit / ranks;                       // just beyond, all together
+      partials[count - 1] = -2 * kExactLimit;                  // far beyond
+      partials[1] = (kExactLimit - 1024) / ranks;              // just below
+      partials[2] = std::numeric_limits<double>::quiet_NaN();  // passes through
+      partials[3] = std::numeric_limits<double>::infinity();   // passes through, and is large
+      std::vector<float> total(static_cast<std::size_t>(count));
+      device->reduce(count, total.data());
+      EXPECT_TRUE(std::isnan(total[2])) << which.name;
+      EXPECT_TRUE(std::isinf(total[3])) << which.name;
+      EXPECT_EQ(total.back(), static_cast<float>(-2 * kExactLimit * ranks)) << which.name;
+    }
+    std::int64_t all = 0;
+    for (const auto part : world().all_gather(static_cast<std::int64_t>(device->stats().beyond_exact), "test"))
+      all += part;
+    const std::int64_t first = kExactLimit / ranks * ranks >= kExactLimit ? 1 : 0;
+    EXPECT_EQ(all, 2 * (2 + first)) << which.name;
+  }
+}
+
+TEST(Device, RefusesMoreThanAnnounced) {
+  testing::SerialFor serial;
+  const auto device = make(cases().front(), serial);
+  std::vector<float> total(kMost + 1);
+  EXPECT_THROW(device->reduce(kMost + 1, total.data()), Error);
+  EXPECT_THROW(device->reduce(-1, total.data()), Error);
+  const std::vector<std::int64_t> widths(static_cast<std::size_t>(world().size()), 20'001);
+  EXPECT_THROW(device->gather_columns(total.data(), 1, widths, total.data()), Error);
+}
+
+TEST(Device, NamesTheRankThatIsMissing) {
+  if (world().size() == 1) GTEST_SKIP() << "needs two ranks";
+  testing::SerialFor serial;
+  const int last = world().size() - 1;
+  for (const auto transport : {Transport::shm, Transport::mpi}) {
+    const MpiSession session;
+    const auto comm = session.world(30);
+    auto options = options_for(transport);
+    options.timeout = 0.5;
+    const auto device = make_host_device_communicator(*comm, serial, options);
+    world().barrier("begin of a deadline test");
+    if (world().rank() == last) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2000));
+      EXPECT_NO_THROW(reduce(*device, 1, 100));
+    } else {
+      const auto start = std::chrono::steady_clock::now();
+      try {
+        reduce(*device, 1, 100);
+        ADD_FAILURE() << "went on without rank " << last;
+      } catch (const Error& error) {
+        const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
+        EXPECT_LT(waited.count(), 1.9);
+        EXPECT_EQ(error.code(), ExitCode::communication);
+        EXPECT_THAT(error.what(), HasSubstr("(forward pass): rank " + std::to_string(world().rank())));
+        EXPECT_THAT(error.what(), HasSubstr(" rank " + std::to_string(last) + " ("));
+        EXPECT_TRUE(comm->broken());
+      }
+    }
+    world().barrier("end of a deadline test");
+  }
+}
+
+TEST(Device, NoticesRanksThatDisagreeOnTheSize) {
+  if (world().size() == 1) GTEST_SKIP() << "needs two ranks";
+  testing::SerialFor serial;
+  const auto device = make_host_device_communicator(world(), serial, options_for(Transport::shm));
+  std::vector<float> total(20);
+  try {
+    device->reduce(world().rank() == 0 ? 10 : 11, total.data());
+    EXPECT_GT(world().rank(), 0) << "rank 0 sees only others";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::internal);
+    EXPECT_THAT(error.what(), HasSubstr("works on 1"));
+  }
+  world().barrier("test");
+}
+
+std::set<std::string> windows_in_shm() {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm"))
+    if (entry.path().filename().string().starts_with("tpinfer-")) names.insert(entry.path().filename());
+  return names;
+}
+
+// Names that were not there before and stay; those that other programs make just now go away.
+void expect_no_new_names(const std::set<std::string>& before) {
+  world().barrier("test");  // the rank that makes a window removes its name last
+  const auto soon = windows_in_shm();
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  const auto later = windows_in_shm();
+  for (const auto& name : later) {
+    if (!before.contains(name)) {
+      EXPECT_FALSE(soon.contains(name)) << "/dev/shm/" << name << " stays";
+    }
+  }
+  world().barrier("test");
+}
+
+TEST(Window, LeavesNoName) {
+  const auto before = windows_in_shm();
+  testing::SerialFor serial;
+  const auto device = make(cases().front(), serial);
+  expect_no_new_names(before);  // while it is in use, hence also after a kill
+}
+
+TEST(Window, TellsWhatIsMissingInDevShm) {
+  if (world().size() == 1) GTEST_SKIP() << "needs two ranks";
+  testing::SerialFor serial;
+  struct statvfs fs = {};
+  ASSERT_EQ(statvfs("/dev/shm", &fs), 0);
+  auto options = options_for(Transport::shm);
+  options.most_partials = static_cast<std::int64_t>(fs.f_blocks * fs.f_frsize / sizeof(double));
+  const auto before = windows_in_shm();
+  try {
+    make_host_device_communicator(world(), serial, options);
+    ADD_FAILURE() << "more than all of /dev/shm was given";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::communication);
+    EXPECT_THAT(error.what(),
+                ::testing::ContainsRegex("^/dev/shm has .* \\([0-9]+ bytes\\) free, and .* needs .* \\([0-9]+ "
+                                         "bytes\\) \\(enlarge"));
+  }
+  expect_no_new_names(before);
+}
+
+TEST(Window, AutomaticFallsBackToMpi) {
+  if (world().size() == 1) GTEST_SKIP() << "needs two ranks";
+  testing::SerialFor serial;
+  HostDeviceOverrides overrides;
+  overrides.shm_free = 4096;
+  const auto device = make_host_device_communicator(world(), serial, options_for(Transport::automatic), overrides);
+  EXPECT_EQ(device->kind(), "mpi");
+  EXPECT_THAT(std::string(device->note()), HasSubstr("/dev/shm has 4.00 KiB (4096 bytes) free"));
+  EXPECT_TRUE(same_bits(reduce(*device, 1, 1000), reference(world().size(), 1, 1000)));
+  EXPECT_THROW(make_host_device_communicator(world(), serial, options_for(Transport::shm), overrides), Error);
+}
+
+TEST(Window, SizeIsKnownBefore) {
+  auto options = options_for(Transport::shm);
+  const std::uint64_t a_rank =
+      kMost * sizeof(double) + static_cast<std::uint64_t>(options.most_gathered) * sizeof(float);
+  const std::uint64_t common = kMost * sizeof(float);
+  const std::uint64_t least = 4 * a_rank + common;  // one buffer of partial sums a rank, the small ones twice
+  EXPECT_GE(shared_window_bytes(4, options), least);
+  EXPECT_LE(shared_window_bytes(4, options), least + 100'000);
+  if (world().size() != 4) return;
+  testing::SerialFor serial;
+  HostDeviceOverrides overrides;
+  overrides.shm_free = shared_window_bytes(4, options) - 1;
+  EXPECT_THROW(make_host_device_communicator(world(), serial, options, overrides), Error);
+  ++*overrides.shm_free;
+  EXPECT_NO_THROW(make_host_device_communicator(world(), serial, options, overrides));
+}
+
+TEST(Window, OneHostOnly) {
+  if (world().size() == 1) GTEST_SKIP() << "needs two ranks";
+  testing::SerialFor serial;
+  HostDeviceOverrides overrides;
+  for (int rank = 0; rank < world().size(); ++rank) overrides.hosts.push_back(rank % 2);
+  try {
+    make_host_device_communicator(world(), serial, options_for(Transport::shm), overrides);
+    ADD_FAILURE() << "two hosts share memory";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::communication);
+    EXPECT_THAT(error.what(), HasSubstr("run on 2 hosts"));
+  }
+}
+
+/// A transport that goes wrong on one rank.
+class Faulty final : public DeviceCommunicator {
+ public:
+  Faulty(DeviceCommunicator& device, bool reduce_wrong, bool gather_wrong)
+      : device_(device), reduce_wrong_(reduce_wrong), gather_wrong_(gather_wrong) {}
+  int rank() const noexcept override { return device_.rank(); }
+  int size() const noexcept override { return device_.size(); }
+  std::string_view kind() const noexcept override { return "faulty"; }
+  double* partials() override { return device_.partials(); }
+  void reduce(std::int64_t count, float* total) override {
+    device_.reduce(count, total);
+    if (reduce_wrong_) total[count - 1] = std::nextafter(total[count - 1], 0.0f);
+  }
+  void gather_columns(const float* local, std::int64_t rows, std::span<const std::int64_t> widths,
+                      float* out) override {
+    device_.gather_columns(local, rows, widths, out);
+    if (gather_wrong_) std::swap(out[0], out[1]);
+  }
+  CommunicationStats stats() const override { return device_.stats(); }
+
+ private:
+  DeviceCommunicator& device_;
+  bool reduce_wrong_, gather_wrong_;
+};
+
+TEST(SelfTest, NamesTheRankWithTheWrongResult) {
+  testing::SerialFor serial;
+  const auto options = options_for(Transport::automatic);
+  const auto device = make_host_device_communicator(world(), serial, options);
+  EXPECT_NO_THROW(self_test(world(), *device, options));
+  const int last = world().size() - 1;
+  const auto text = [&](bool reduce_wrong, bool gather_wrong) -> std::string {
+    Faulty faulty(*device, reduce_wrong, gather_wrong);
+    try {
+      self_test(world(), faulty, options);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::communication);
+      return error.what();
+    }
+    return "nothing found";
+  };
+  EXPECT_THAT(text(world().rank() == last, false),
+              HasSubstr(fmt::format("collective self-test failed on rank {}: wrong result of a reduce", last)));
+  if (world().size() > 1) {  // alone, the known gather has no values
+    EXPECT_THAT(text(false, world().rank() == 0), HasSubstr("failed on rank 0: wrong result of a gather"));
+  }
+}
+
+}  // namespace
+}  // namespace tpinfer
