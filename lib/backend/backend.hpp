@@ -17,10 +17,10 @@ namespace tpinfer {
 struct MatrixSpec {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
-  DType dtype = DType::float32;         ///< compute type; stored weights are converted to it on load
-  std::vector<std::int64_t> leaf_ends;  ///< row-parallel: ends of this rank's leaves in its columns, ascending, last =
-                                        ///< cols; empty: one dot product
-  bool lookup_only = false;             ///< rows are only ever looked up (an untied token embedding): no product
+  DType dtype = DType::float32;              ///< compute type; stored weights are converted to it on load
+  std::vector<std::int64_t> leaf_ends = {};  ///< row-parallel: ends of this rank's leaves in its columns, ascending,
+                                             ///< last = cols; empty: one dot product
+  bool lookup_only = false;  ///< rows are only ever looked up (an untied token embedding): no product
 };
 
 class PackedMatrix {

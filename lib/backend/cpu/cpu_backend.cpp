@@ -1,0 +1,192 @@
+#include "backend/cpu/cpu_backend.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <string>
+
+#include "backend/cpu/matmul.hpp"
+#include "backend/cpu/rotate.hpp"
+#include "core/error.hpp"
+
+namespace tpinfer {
+namespace {
+
+/// Elements of light work below which one thread is faster than a dispatch.
+constexpr std::int64_t kWorthSharing = 1 << 14;
+/// Columns of an activation that are worth a part of their own.
+constexpr std::int64_t kColumnPart = 512;
+
+std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const auto colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "unknown processor";
+}
+
+int numa_node_of_caller() noexcept {
+  unsigned processor = 0;
+  unsigned node = 0;
+  return ::getcpu(&processor, &node) == 0 ? static_cast<int>(node) : -1;
+}
+
+const CpuMatrix& as_cpu(const PackedMatrix& matrix) { return dynamic_cast<const CpuMatrix&>(matrix); }
+
+void check_shape(bool right, const char* operation, const Tensor& x, const Tensor& out) {
+  if (!right)
+    throw Error(ExitCode::internal,
+                fmt::format("{} got [{}, {}] in {} and a result of [{}, {}] in {}", operation, x.rows, x.cols,
+                            dtype_name(x.dtype), out.rows, out.cols, dtype_name(out.dtype)));
+}
+
+bool is_activation(const Tensor& t) { return t.dtype == DType::float32 || t.dtype == DType::bfloat16; }
+
+}  // namespace
+
+CpuBackendImpl::CpuBackendImpl(KernelSet set, int threads)
+    : set_(set), kernels_(kernels_of(set)), team_(threads), attention_(kernels_, team_) {}
+
+template <class Body>
+void CpuBackendImpl::share(std::int64_t count, std::int64_t cost, const Body& body) {
+  if (count * cost < kWorthSharing)
+    body(0, count);
+  else
+    team_.run(count, 1, body);
+}
+
+DeviceInfo CpuBackendImpl::info() const {
+  return {.kind = "cpu",
+          .name = processor_name(),
+          .uuid = {},
+          .numa_node = numa_node_of_caller(),
+          .kernel_set = std::string(kernel_set_name(set_))};
+}
+
+DType CpuBackendImpl::activation_dtype(DType compute) const { return cpu_activation_dtype(compute); }
+
+void* CpuBackendImpl::allocate(std::size_t bytes) {
+  HugeMemory memory(bytes == 0 ? 1 : bytes);
+  void* data = memory.data();
+  allocations_.emplace(data, std::move(memory));
+  return data;
+}
+
+void CpuBackendImpl::release(void* data, std::size_t) noexcept { allocations_.erase(data); }
+
+void CpuBackendImpl::copy_to_device(void* to, const void* from, std::size_t bytes) {
+  if (bytes != 0) std::memcpy(to, from, bytes);
+}
+
+void CpuBackendImpl::copy_to_host(void* to, const void* from, std::size_t bytes) {
+  if (bytes != 0) std::memcpy(to, from, bytes);
+}
+
+std::unique_ptr<PackedMatrix> CpuBackendImpl::create_matrix(const MatrixSpec& spec) {
+  return std::make_unique<CpuMatrix>(spec);
+}
+
+void CpuBackendImpl::load_matrix(PackedMatrix& matrix, std::int64_t first_row, std::int64_t first_col,
+                                 const StoredMatrix& from) {
+  dynamic_cast<CpuMatrix&>(matrix).load(first_row, first_col, from, team_);
+}
+
+std::unique_ptr<KvStore> CpuBackendImpl::create_kv_store(const KvSpec& spec) {
+  return std::make_unique<CpuKvStore>(spec);
+}
+
+void CpuBackendImpl::embed(const PackedMatrix& table, std::int64_t first_id, const StepBatch& batch, double* partials) {
+  cpu_embed(team_, as_cpu(table), first_id, batch, partials);
+}
+
+void CpuBackendImpl::norm(const Tensor& x, const NormParams& params, const Tensor& out) {
+  check_shape(x.dtype == DType::float32 && is_activation(out) && x.rows == out.rows && x.cols == out.cols, "norm", x,
+              out);
+  const NormWork work{x.floats(), out.data, out.dtype, x.cols, params};
+  share(x.rows, x.cols, [&](std::int64_t begin, std::int64_t end) { kernels_.norm(work, begin, end); });
+}
+
+void CpuBackendImpl::matmul(const PackedMatrix& w, const Tensor& x, const float* bias, const Tensor& y) {
+  cpu_matmul(set_, team_, as_cpu(w), x, bias, y);
+}
+
+void CpuBackendImpl::matmul_partial(const PackedMatrix& w, const Tensor& x, double* partials) {
+  cpu_matmul_partial(set_, team_, as_cpu(w), x, partials);
+}
+
+void CpuBackendImpl::rotate_and_store(const Tensor& qkv, const AttentionHeads& heads, const RopeTable& rope,
+                                      const StepBatch& batch, KvStore& kv, std::int64_t layer, const Tensor& q) {
+  cpu_rotate_and_store(team_, qkv, heads, rope, batch, dynamic_cast<CpuKvStore&>(kv), layer, q);
+}
+
+void CpuBackendImpl::attention(const Tensor& q, const AttentionHeads& heads, const AttentionParams& params,
+                               const StepBatch& batch, const KvStore& kv, std::int64_t layer, const Tensor& out) {
+  attention_.run(q, heads, params, batch, dynamic_cast<const CpuKvStore&>(kv), layer, out);
+}
+
+void CpuBackendImpl::activate(const Tensor& x, Activation act, bool gated, const Tensor& out) {
+  const std::int64_t width = out.cols;
+  check_shape(
+      x.dtype == DType::float32 && is_activation(out) && x.rows == out.rows && x.cols == (gated ? 2 * width : width),
+      "activate", x, out);
+  const std::int64_t parts = (width + kColumnPart - 1) / kColumnPart;
+  const auto row_bytes = width * static_cast<std::int64_t>(dtype_size(out.dtype));
+  share(out.rows * parts, 8 * kColumnPart, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t row = i / parts;
+      const std::int64_t col = i % parts * kColumnPart;
+      const float* gate = x.floats() + row * x.cols;
+      const ActivationWork work{gate, gated ? gate + width : nullptr,
+                                static_cast<std::byte*>(out.data) + row * row_bytes, out.dtype, act};
+      kernels_.activate(work, col, std::min(col + kColumnPart, width));
+    }
+  });
+}
+
+void CpuBackendImpl::add_residual(const Tensor& residual, const float* total, const float* bias) {
+  const std::int64_t cols = residual.cols;
+  share(residual.rows, cols, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      float* to = residual.floats() + row * cols;
+      const float* from = total + row * cols;
+      if (bias == nullptr)
+        for (std::int64_t c = 0; c < cols; ++c) to[c] += from[c];
+      else
+        for (std::int64_t c = 0; c < cols; ++c) to[c] += from[c] + bias[c];
+    }
+  });
+}
+
+void CpuBackendImpl::gather_rows(const Tensor& x, const std::int32_t* index, const Tensor& out) {
+  check_shape(x.dtype == DType::float32 && out.dtype == DType::float32 && x.cols == out.cols, "gather_rows", x, out);
+  const auto bytes = static_cast<std::size_t>(x.cols) * sizeof(float);
+  for (std::int64_t row = 0; row < out.rows; ++row)
+    std::memcpy(out.floats() + row * x.cols, x.floats() + index[row] * x.cols, bytes);
+}
+
+std::unique_ptr<CpuBackend> make_cpu_backend(KernelSet set, int threads) {
+  return std::make_unique<CpuBackendImpl>(set, threads);
+}
+
+const CpuKernels& kernels_of(KernelSet set) noexcept {
+  switch (set) {
+    case KernelSet::scalar:
+      return scalar_kernels();
+    case KernelSet::avx2:
+      return avx2_kernels();
+    case KernelSet::avx512:
+      return avx512_kernels();
+    case KernelSet::avx512_bf16:
+      return avx512_bf16_kernels();
+  }
+  return scalar_kernels();
+}
+
+DType cpu_activation_dtype(DType compute) noexcept {
+  return compute == DType::bfloat16 ? DType::bfloat16 : DType::float32;
+}
+
+}  // namespace tpinfer

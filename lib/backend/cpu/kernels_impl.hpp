@@ -1,0 +1,23 @@
+#pragma once
+
+/// The table of one kernel set: a kernels_*.cpp defines TPINFER_SIMD, includes this and returns kTable.
+
+#include "backend/cpu/attention_impl.hpp"
+
+namespace tpinfer {
+namespace {
+
+inline constexpr CpuKernels kTable{
+    .exponentials = exponentials,
+    .error_functions = error_functions,
+    .norm = norm_rows,
+    .activate = activate_range,
+    .attention_scratch = scratch_floats,
+    .attend = attend,
+    .clear = clear_state,
+    .fold = fold_block,
+    .finish = finish_vectors,
+};
+
+}  // namespace
+}  // namespace tpinfer

@@ -1,0 +1,33 @@
+#pragma once
+
+// For files compiled for AVX-512 only.
+
+#include <immintrin.h>
+
+#include "backend/cpu/matmul_kernel.hpp"
+
+namespace tpinfer {
+namespace {  // NOLINT: one copy for each instruction set
+
+struct Avx512 {
+  using Vector = __m512;
+  static constexpr int kLanes = 16;
+
+  static Vector zero() { return _mm512_setzero_ps(); }
+  static Vector load(const void* at) { return _mm512_loadu_ps(at); }
+  static void store(float* at, Vector v) { _mm512_storeu_ps(at, v); }
+  static Vector add(Vector a, Vector b) { return _mm512_add_ps(a, b); }
+  static __m512d round_to_grid(__m256 sums) {
+    const __m512d magic = _mm512_set1_pd(0x1.8p24);  // kGridMagic
+    return _mm512_sub_pd(_mm512_add_pd(_mm512_cvtps_pd(sums), magic), magic);
+  }
+  static void add_to_totals(Vector sums, double* totals) {
+    const __m512d low = round_to_grid(_mm512_castps512_ps256(sums));
+    const __m512d high = round_to_grid(_mm512_extractf32x8_ps(sums, 1));
+    _mm512_storeu_pd(totals, _mm512_add_pd(_mm512_loadu_pd(totals), low));
+    _mm512_storeu_pd(totals + 8, _mm512_add_pd(_mm512_loadu_pd(totals + 8), high));
+  }
+};
+
+}  // namespace
+}  // namespace tpinfer

@@ -1,0 +1,133 @@
+#pragma once
+
+// Tiles of outputs in registers, for the vectors of one instruction set. Everything is in an unnamed namespace: each
+// file that includes this gets its own copy, compiled for its own processor.
+
+#include <utility>
+
+#include "backend/cpu/matmul_kernel.hpp"
+
+namespace tpinfer {
+namespace {  // NOLINT: see above
+
+/// R rows x V vectors of outputs. `Kernel` gives:
+///   Isa      Vector, kLanes, zero, load, store, add, add_to_totals(sums, totals)
+///   kStep    channels that a step takes (1, or 2 for pairs), kStepBytes: bytes of one vector's weights in a step
+///   kInput   bytes of an element of x
+///   step<R, V>(acc, weights(v), x(r)): adds the products of kStep channels
+///   last<R, V>(...): the same for the first channel of a pair alone
+template <class Kernel, int R, int V>
+struct Tile {
+  using Isa = typename Kernel::Isa;
+  using Vector = typename Isa::Vector;
+  static constexpr int kPerPanel = 32 / Isa::kLanes;  ///< vectors in a panel
+
+  /// Outputs [row, row + R) x [col, col + V vectors); one of `tiles` that share a pass over the weights.
+  static void run(const MatmulBlock& b, std::int64_t row, std::int64_t col, std::int64_t tile, std::int64_t tiles) {
+    if (b.totals != nullptr) return run_totals(b, row, col, tile, tiles);
+    float* sums = b.sums + row * b.stride + col;
+    Vector acc[R][V];
+    if (b.first)
+      each([&](int r, int v) { acc[r][v] = Isa::zero(); });
+    else
+      each([&](int r, int v) { acc[r][v] = Isa::load(sums + r * b.stride + v * Isa::kLanes); });
+    for (std::int64_t i = 0; i < b.piece_count; ++i) accumulate(b, b.pieces[i], row, col, tile, tiles, acc);
+    each([&](int r, int v) {
+      const Vector sum = b.bias != nullptr ? Isa::add(acc[r][v], Isa::load(b.bias + col + v * Isa::kLanes)) : acc[r][v];
+      Isa::store(sums + r * b.stride + v * Isa::kLanes, sum);
+    });
+  }
+
+  static void run_totals(const MatmulBlock& b, std::int64_t row, std::int64_t col, std::int64_t tile,
+                         std::int64_t tiles) {
+    // Rows of b.totals are often a power of two apart and then share a few cache lines: here they have their own.
+    alignas(64) double totals[R][V * Isa::kLanes] = {};
+    double* out = b.totals + row * b.stride + col;
+    for (int r = 0; r < R && !b.first; ++r) __builtin_memcpy(totals[r], out + r * b.stride, sizeof totals[r]);
+    for (std::int64_t i = 0; i < b.piece_count; ++i) {
+      Vector acc[R][V];
+      each([&](int r, int v) { acc[r][v] = Isa::zero(); });
+      accumulate(b, b.pieces[i], row, col, tile, tiles, acc);
+      each([&](int r, int v) { Isa::add_to_totals(acc[r][v], totals[r] + v * Isa::kLanes); });
+    }
+    for (int r = 0; r < R; ++r) __builtin_memcpy(out + r * b.stride, totals[r], sizeof totals[r]);
+  }
+
+ private:
+  /// Where vector v's weights of a step lie, from the first one's.
+  static constexpr std::int64_t offset(int v, std::int64_t panel_bytes) {
+    return v / kPerPanel * panel_bytes + v % kPerPanel * Kernel::kStepBytes;
+  }
+
+  static void each(const auto& body) {
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
+      for (int v = 0; v < V; ++v) body(r, v);
+  }
+
+  static void accumulate(const MatmulBlock& b, const MatmulPiece& piece, std::int64_t row, std::int64_t col,
+                         std::int64_t tile, std::int64_t tiles, Vector (&acc)[R][V]) {
+    constexpr std::int64_t kStepOfPanel = Kernel::kStepBytes * kPerPanel;
+    const std::int64_t panel_bytes = b.panel_bytes;
+    const std::int64_t panel = col / 32 * panel_bytes + piece.offset / Kernel::kStep * kStepOfPanel;
+    const std::byte* weights = b.weights + panel + col % 32 / Isa::kLanes * Kernel::kStepBytes;
+    const std::byte* x = b.x + row * b.x_stride + piece.col * Kernel::kInput;
+    const std::int64_t stride = b.x_stride;
+    const auto weights_of = [&](int v) { return weights + offset(v, panel_bytes); };
+    const auto x_of = [&](int r) { return x + r * stride; };
+    // Each tile fetches its share of what comes next, evenly over its steps.
+    const std::byte* next = b.next + panel + piece.channels / Kernel::kStep * kStepOfPanel * tile / tiles;
+    const std::int64_t next_step = kStepOfPanel / tiles;
+    for (std::int64_t k = 0; k + Kernel::kStep <= piece.channels; k += Kernel::kStep) {
+#pragma GCC unroll 4
+      for (int p = 0; p < (V + kPerPanel - 1) / kPerPanel; ++p) {
+        __builtin_prefetch(next + p * panel_bytes, 0, 2);
+        if (kStepOfPanel > 64) __builtin_prefetch(next + p * panel_bytes + next_step / 2, 0, 2);
+      }
+      next += next_step;
+      Kernel::template step<R, V>(acc, weights_of, x_of);
+      weights += kStepOfPanel;
+      x += Kernel::kStep * Kernel::kInput;
+    }
+    if constexpr (Kernel::kStep == 2)
+      if (piece.channels % 2 != 0) Kernel::template last<R, V>(acc, weights_of, x_of);
+  }
+};
+
+/// All rows x [col, 32 panels) in tiles of V vectors and up to kMaxRows rows, as even as possible.
+template <class Kernel, int V, int kMaxRows>
+struct Tiles {
+  using Run = void (*)(const MatmulBlock&, std::int64_t, std::int64_t, std::int64_t, std::int64_t);
+
+  template <int... R>
+  static Run tile(std::int64_t rows, std::integer_sequence<int, R...>) {
+    static constexpr Run kRuns[] = {Tile<Kernel, R + 1, V>::run...};
+    return kRuns[rows - 1];
+  }
+
+  static void run(const MatmulBlock& b) {
+    constexpr std::int64_t kWidth = V * Kernel::Isa::kLanes;
+    const std::int64_t groups = (b.rows + kMaxRows - 1) / kMaxRows;
+    const std::int64_t tiles = groups * (32 / kWidth);  // on one panel
+    for (std::int64_t panel = 0; panel < b.panels; ++panel)
+      for (std::int64_t t = 0; t < tiles; ++t) {
+        const std::int64_t group = t / (32 / kWidth);
+        const std::int64_t row = group * b.rows / groups;
+        const Run one = tile((group + 1) * b.rows / groups - row, std::make_integer_sequence<int, kMaxRows>());
+        one(b, row, panel * 32 + t % (32 / kWidth) * kWidth, t, tiles);
+      }
+  }
+};
+
+/// One row goes over kTogether panels at a time for enough independent sums; more rows over V vectors.
+template <class Kernel, int V, int kMaxRows, int kTogether>
+void run_tiles(const MatmulBlock& b) {
+  if (b.rows == 1 && b.panels == kTogether)
+    Tile<Kernel, 1, kTogether * 32 / Kernel::Isa::kLanes>::run(b, 0, 0, 0, 1);
+  else
+    Tiles<Kernel, V, kMaxRows>::run(b);
+}
+
+}  // namespace
+}  // namespace tpinfer

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "backend/factory.hpp"
+
+namespace tpinfer::test {
+
+/// The kernel sets that this processor has.
+inline std::vector<KernelSet> usable_sets() {
+  std::vector<KernelSet> sets;
+  for (int s = 0; s <= static_cast<int>(best_kernel_set()); ++s) sets.push_back(static_cast<KernelSet>(s));
+  return sets;
+}
+
+/// For names of parameterised tests, which allow no hyphen.
+inline std::string test_name(KernelSet set) {
+  std::string name(kernel_set_name(set));
+  for (char& c : name) c = c == '-' ? '_' : c;
+  return name;
+}
+
+}  // namespace tpinfer::test
