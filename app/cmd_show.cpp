@@ -1,0 +1,401 @@
+#include "app/cmd_show.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <numeric>
+#include <span>
+
+#include "app/table.hpp"
+#include "core/error.hpp"
+#include "core/json.hpp"
+#include "core/text_distance.hpp"
+#include "core/units.hpp"
+#include "output/result_names.hpp"
+#include "output/result_reader.hpp"
+
+namespace tpinfer {
+namespace {
+
+constexpr std::size_t kPromptCells = 100;
+
+std::size_t count_prompts(const RunResult& r, PromptStatus status) {
+  return static_cast<std::size_t>(std::ranges::count(r.prompts, status, &PromptRow::status));
+}
+
+/// The answers of a prompt; they lie together in the file's order.
+std::span<const AnswerRow> answers_of(const RunResult& r, std::size_t prompt) {
+  const auto index = static_cast<std::int64_t>(prompt);
+  const auto found = std::ranges::equal_range(r.answers, index, {}, &AnswerRow::prompt_index);
+  return {found.begin(), found.end()};
+}
+
+template <class Row>
+std::uint64_t count_tokens(const std::vector<Row>& rows) {
+  return std::transform_reduce(rows.begin(), rows.end(), std::uint64_t{0}, std::plus{},
+                               [](const Row& row) { return std::uint64_t{row.token_ids.size()}; });
+}
+
+/// Seconds from the first answer queued to the last one finished, summed over the attempts that made answers.
+double generation_seconds(const RunResult& r) {
+  std::map<std::int32_t, std::pair<double, double>> spans;
+  for (const auto& answer : r.answers) {
+    auto& [first, last] = spans.try_emplace(answer.attempt, answer.t_queued, answer.t_finished).first->second;
+    first = std::min(first, answer.t_queued);
+    last = std::max(last, answer.t_finished);
+  }
+  double seconds = 0;
+  for (const auto& [attempt, span] : spans) seconds += span.second - span.first;
+  return seconds;
+}
+
+double tokens_per_second(const RunResult& r) {
+  const double seconds = generation_seconds(r);
+  return seconds > 0 ? static_cast<double>(count_tokens(r.answers)) / seconds : 0;
+}
+
+std::uint64_t peak(const RankRow& rank, std::uint64_t RankRow::Memory::*field) {
+  std::uint64_t most = 0;
+  for (const auto& memory : rank.memory) most = std::max(most, memory.*field);
+  return most;
+}
+
+std::string rank_label(const RankRow& rank) { return fmt::format("{} {}", rank.rank, printable(rank.host)); }
+
+// ---- summary and answers ----
+
+Json summary_json(const RunResult& r) {
+  Json prompts = Json::object();
+  for (std::size_t i = 0; i < kPromptStatusNames.size(); ++i)
+    prompts[kPromptStatusNames[i]] = count_prompts(r, static_cast<PromptStatus>(i));
+  return {{"state", name_of(r.state)},
+          {"run_id", r.run_id},
+          {"created", r.created},
+          {"finished", r.finished},
+          {"attempts", r.attempts.size()},
+          {"model", r.model_path},
+          {"architecture", r.architecture},
+          {"family", r.family},
+          {"parameters", r.parameters},
+          {"dtype_stored", r.dtype_stored},
+          {"dtype_compute", r.dtype_compute},
+          {"world_size", r.world_size},
+          {"kernel_set", r.kernel_set},
+          {"reproducible", r.reproducible},
+          {"prompts", prompts},
+          {"answers", r.answers.size()},
+          {"prompt_tokens", count_tokens(r.prompts)},
+          {"answer_tokens", count_tokens(r.answers)},
+          {"tokens_per_second", tokens_per_second(r)}};
+}
+
+void print_summary(const ShowOptions& options, const RunResult& r) {
+  std::string counts = fmt::format("{} of {} prompts done", count_prompts(r, PromptStatus::done), r.prompts.size());
+  for (const auto status : {PromptStatus::failed, PromptStatus::skipped, PromptStatus::pending})
+    if (const auto n = count_prompts(r, status); n > 0) counts += fmt::format(", {} {}", n, name_of(status));
+  fmt::print("{}: {}, {}\n", options.file.string(), name_of(r.state), counts);
+  fmt::print("model   {}\n        {}, {} parameters, stored as {}, computed in {}\n", printable(r.model_path),
+             r.architecture, format_count(r.parameters), r.dtype_stored, r.dtype_compute);
+  fmt::print("ranks   {} (tensor parallel {}, data parallel {}), kernels {}, reproducible {}\n", r.world_size,
+             r.tensor_parallel_size, r.data_parallel_size, r.kernel_set, r.reproducible);
+  fmt::print("run     {} to {}, {} attempt{}\n", r.created, r.finished, r.attempts.size(),
+             r.attempts.size() == 1 ? "" : "s");
+  fmt::print("tokens  {} of prompts, {} of answers, {:.1f} tokens/s\n", format_count(count_tokens(r.prompts)),
+             format_count(count_tokens(r.answers)), tokens_per_second(r));
+}
+
+Json prompt_json(const RunResult& r, std::size_t index, bool whole) {
+  const PromptRow& prompt = r.prompts[index];
+  Json out{{"id", prompt.id}, {"status", name_of(prompt.status)}, {"prompt", prompt.text}};
+  if (!prompt.error.empty()) out["error"] = prompt.error;
+  if (whole) out["prompt_token_ids"] = prompt.token_ids;
+  if (Json::accept(prompt.meta)) out["meta"] = Json::parse(prompt.meta);
+  out["answers"] = Json::array();
+  for (const auto& answer : answers_of(r, index)) {
+    Json row{{"sample_index", answer.sample_index},
+             {"text", answer.text},
+             {"finish_reason", name_of(answer.finish_reason)},
+             {"n_tokens", answer.token_ids.size()},
+             {"cumulative_logprob", answer.cumulative_logprob}};
+    if (whole) {
+      row["token_ids"] = answer.token_ids;
+      row["logprobs"] = answer.logprobs;
+      row["t_queued"] = answer.t_queued;
+      row["t_first_token"] = answer.t_first_token;
+      row["t_finished"] = answer.t_finished;
+    }
+    out["answers"].push_back(std::move(row));
+  }
+  return out;
+}
+
+std::string shown_prompt(const PromptRow& prompt, bool whole) {
+  if (prompt.text.empty() && !prompt.token_ids.empty()) return fmt::format("({} token ids)", prompt.token_ids.size());
+  return whole ? printable(prompt.text) : one_line(prompt.text, kPromptCells);
+}
+
+void print_prompt(const RunResult& r, std::size_t index, bool whole) {
+  const PromptRow& prompt = r.prompts[index];
+  const auto answers = answers_of(r, index);
+  const auto shown = shown_prompt(prompt, whole);
+  fmt::print("\n[{}]{}{}\n", printable(prompt.id), shown.empty() ? "" : " ", shown);
+  for (const auto& answer : answers) {
+    const auto sample = answers.size() > 1 ? fmt::format(", sample {}", answer.sample_index) : "";
+    fmt::print("{}\n-- {}, {} tokens{}", printable(answer.text), name_of(answer.finish_reason), answer.token_ids.size(),
+               sample);
+    if (whole)
+      fmt::print(", log probability {:.4f}, {:.3f} s after queueing", answer.cumulative_logprob,
+                 answer.t_finished - answer.t_queued);
+    fmt::print("\n");
+  }
+  if (answers.empty())
+    fmt::print("-- {}{}{}\n", name_of(prompt.status), prompt.error.empty() ? "" : ": ", printable(prompt.error));
+}
+
+std::size_t find_prompt(const RunResult& r, const ShowOptions& options) {
+  const auto found = std::ranges::find(r.prompts, options.id, &PromptRow::id);
+  if (found != r.prompts.end()) return static_cast<std::size_t>(found - r.prompts.begin());
+  std::vector<std::string> ids;
+  for (const auto& prompt : r.prompts) ids.push_back(prompt.id);
+  const auto near = nearest_word(options.id, ids);
+  throw Error(ExitCode::usage, fmt::format("{} has no prompt with the id '{}'", options.file.string(), options.id),
+              near.empty() ? "tpinfer show FILE lists the ids" : fmt::format("is '{}' meant?", near));
+}
+
+// ---- memory ----
+
+Json memory_json(const RunResult& r) {
+  Json ranks = Json::array();
+  for (std::size_t i = 0; i < r.ranks.size(); ++i) {
+    const auto& rank = r.ranks[i];
+    Json classes = Json::object(), phases = Json::object(), predicted = Json::object();
+    for (std::size_t c = 0; c < r.weight_classes.size(); ++c)
+      classes[r.weight_classes[c]] = {{"planned", rank.weights.planned_by_class[c]},
+                                      {"touched", rank.weights.touched_by_class[c]},
+                                      {"read", rank.weights.read_by_class[c]},
+                                      {"owned", rank.weights.owned_by_class[c]}};
+    for (std::size_t p = 0; p < rank.memory.size(); ++p)
+      phases[kMemoryPhases[p]] = {{"anonymous", rank.memory[p].anonymous}, {"file_backed", rank.memory[p].file_backed},
+                                  {"shared", rank.memory[p].shared},       {"rss", rank.memory[p].rss},
+                                  {"rss_peak", rank.memory[p].rss_peak},   {"device_used", rank.memory[p].device_used}};
+    if (i < r.memory_planned.size())
+      for (std::size_t c = 0; c < r.memory_classes.size(); ++c) predicted[r.memory_classes[c]] = r.memory_planned[i][c];
+    ranks.push_back({{"rank", rank.rank},
+                     {"host", rank.host},
+                     {"planned", rank.weights.bytes_planned},
+                     {"touched", rank.weights.bytes_touched},
+                     {"read", rank.weights.bytes_read},
+                     {"owned", rank.weights.bytes_owned},
+                     {"rss_peak", peak(rank, &RankRow::Memory::rss_peak)},
+                     {"anonymous_peak", peak(rank, &RankRow::Memory::anonymous)},
+                     {"by_class", classes},
+                     {"phases", phases},
+                     {"predicted", predicted}});
+  }
+  return ranks;
+}
+
+void print_memory(const RunResult& r) {
+  Table measured({"rank", "planned", "touched", "read", "owned", "RSS peak", "anonymous peak"});
+  RankRow::Weights sum;
+  for (const auto& rank : r.ranks) {
+    const auto& w = rank.weights;
+    sum.bytes_planned += w.bytes_planned;
+    sum.bytes_touched += w.bytes_touched;
+    sum.bytes_read += w.bytes_read;
+    sum.bytes_owned += w.bytes_owned;
+    measured.row({rank_label(rank), format_bytes(w.bytes_planned), format_bytes(w.bytes_touched),
+                  format_bytes(w.bytes_read), format_bytes(w.bytes_owned),
+                  format_bytes(peak(rank, &RankRow::Memory::rss_peak)),
+                  format_bytes(peak(rank, &RankRow::Memory::anonymous))});
+  }
+  measured.row({"all", format_bytes(sum.bytes_planned), format_bytes(sum.bytes_touched), format_bytes(sum.bytes_read),
+                format_bytes(sum.bytes_owned), "", ""});
+  fmt::print("Weights and memory of each rank, measured\n{}", measured.text());
+
+  std::vector<std::string> head{"rank"};
+  head.insert(head.end(), r.memory_classes.begin(), r.memory_classes.end());
+  head.emplace_back("all");
+  Table predicted(head);
+  for (std::size_t i = 0; i < r.memory_planned.size(); ++i) {
+    std::vector<std::string> cells{std::to_string(i)};
+    for (const auto bytes : r.memory_planned[i]) cells.push_back(format_bytes(bytes));
+    cells.push_back(
+        format_bytes(std::accumulate(r.memory_planned[i].begin(), r.memory_planned[i].end(), std::uint64_t{0})));
+    predicted.row(std::move(cells));
+  }
+  fmt::print("\nPredicted before loading\n{}", predicted.text());
+}
+
+// ---- plan ----
+
+/// The slices of each tensor; Error(input) for a slice of none.
+std::vector<std::vector<const PlanSliceRow*>> slices_by_tensor(const RunResult& r) {
+  std::vector<std::vector<const PlanSliceRow*>> lists(r.plan_tensors.size());
+  for (const auto& slice : r.plan_slices) {
+    if (slice.tensor < 0 || std::cmp_greater_equal(slice.tensor, lists.size()))
+      fail_input("/plan/slices/tensor: {} is no row of the {} tensors", slice.tensor, lists.size());
+    lists[static_cast<std::size_t>(slice.tensor)].push_back(&slice);
+  }
+  return lists;
+}
+
+Json plan_json(const RunResult& r) {
+  Json tensors = Json::array();
+  const auto slices = slices_by_tensor(r);
+  for (std::size_t t = 0; t < r.plan_tensors.size(); ++t) {
+    const auto& tensor = r.plan_tensors[t];
+    Json list = Json::array();
+    for (const auto* slice : slices[t])
+      list.push_back({{"rank", slice->rank},
+                      {"axis", slice->axis},
+                      {"start", slice->start},
+                      {"count", slice->count},
+                      {"bytes", slice->bytes}});
+    tensors.push_back({{"name", tensor.name},
+                       {"role", tensor.role},
+                       {"dtype", tensor.dtype},
+                       {"shape", tensor.shape},
+                       {"split", tensor.split},
+                       {"slices", list}});
+  }
+  return tensors;
+}
+
+void print_plan(const RunResult& r) {
+  const auto slices = slices_by_tensor(r);
+  fmt::print("Tensors and what each rank holds: start+count along the axis that is cut (plan {})\n", r.plan_digest);
+  for (std::size_t t = 0; t < r.plan_tensors.size(); ++t) {
+    const auto& tensor = r.plan_tensors[t];
+    fmt::print("{}  {} [{}]  {}, {}\n", printable(tensor.name), tensor.dtype, fmt::join(tensor.shape, ", "),
+               tensor.role, tensor.split);
+    std::map<std::int32_t, std::pair<std::string, std::uint64_t>> ranks;
+    for (const auto* slice : slices[t]) {
+      auto& [runs, bytes] = ranks[slice->rank];
+      runs += runs.empty() ? "" : ",";
+      runs += slice->axis < 0 ? "whole" : fmt::format("{}+{}", slice->start, slice->count);
+      bytes += slice->bytes;
+    }
+    for (const auto& [rank, held] : ranks)
+      fmt::print("    rank {}: {} ({})\n", rank, held.first, format_bytes(held.second));
+  }
+}
+
+// ---- errors and statistics ----
+
+Json errors_json(const RunResult& r) {
+  Json list = Json::array();
+  for (const auto& prompt : r.prompts)
+    if (prompt.status != PromptStatus::done)
+      list.push_back({{"id", prompt.id}, {"status", name_of(prompt.status)}, {"error", prompt.error}});
+  return list;
+}
+
+void print_errors(const RunResult& r) {
+  const std::size_t done = count_prompts(r, PromptStatus::done);
+  fmt::print("{} of {} prompts without an answer\n", r.prompts.size() - done, r.prompts.size());
+  for (const auto& prompt : r.prompts)
+    if (prompt.status != PromptStatus::done)
+      fmt::print("[{}] {}{}{}\n", printable(prompt.id), name_of(prompt.status), prompt.error.empty() ? "" : ": ",
+                 printable(prompt.error));
+}
+
+/// Median, 95th percentile and largest of the answers' times, in seconds.
+std::array<double, 3> spread(const RunResult& r, double AnswerRow::*end) {
+  std::vector<double> times;
+  for (const auto& answer : r.answers) times.push_back(answer.*end - answer.t_queued);
+  if (times.empty()) return {};
+  std::ranges::sort(times);
+  const auto at = [&](double share) {
+    return times[static_cast<std::size_t>(share * static_cast<double>(times.size() - 1))];
+  };
+  return {at(0.5), at(0.95), at(1)};
+}
+
+Json stats_json(const RunResult& r) {
+  const auto to_json = [](const std::array<double, 3>& s) {
+    return Json{{"median", s[0]}, {"p95", s[1]}, {"max", s[2]}};
+  };
+  Json ranks = Json::array();
+  for (const auto& rank : r.ranks)
+    ranks.push_back({{"rank", rank.rank},
+                     {"load_seconds", rank.weights.load_seconds},
+                     {"compute", rank.time.compute},
+                     {"communication", rank.time.communication},
+                     {"sampling", rank.time.sampling},
+                     {"wait", rank.time.wait},
+                     {"io", rank.time.io},
+                     {"collectives", rank.time.collectives},
+                     {"collective_bytes", rank.time.collective_bytes}});
+  return {{"seconds", generation_seconds(r)},
+          {"tokens_per_second", tokens_per_second(r)},
+          {"first_token_seconds", to_json(spread(r, &AnswerRow::t_first_token))},
+          {"answer_seconds", to_json(spread(r, &AnswerRow::t_finished))},
+          {"ranks", ranks}};
+}
+
+void print_stats(const RunResult& r) {
+  fmt::print("{} answers of {} tokens in {:.2f} s, {:.1f} tokens/s\n", r.answers.size(),
+             format_count(count_tokens(r.answers)), generation_seconds(r), tokens_per_second(r));
+  Table waits({"seconds after queueing", "median", "95 %", "largest"});
+  const auto add = [&](const char* name, const std::array<double, 3>& s) {
+    waits.row({name, fmt::format("{:.3f}", s[0]), fmt::format("{:.3f}", s[1]), fmt::format("{:.3f}", s[2])});
+  };
+  add("to the first token", spread(r, &AnswerRow::t_first_token));
+  add("to the end", spread(r, &AnswerRow::t_finished));
+  Table ranks({"rank", "loading", "compute", "communication", "sampling", "waiting", "io", "collectives", "bytes"});
+  const auto seconds = [](double s) { return fmt::format("{:.2f} s", s); };
+  for (const auto& rank : r.ranks)
+    ranks.row({rank_label(rank), seconds(rank.weights.load_seconds), seconds(rank.time.compute),
+               seconds(rank.time.communication), seconds(rank.time.sampling), seconds(rank.time.wait),
+               seconds(rank.time.io), format_count(rank.time.collectives), format_bytes(rank.time.collective_bytes)});
+  fmt::print("\n{}\n{}", waits.text(), ranks.text());
+}
+
+Json show_json(const ShowOptions& options, const RunResult& r) {
+  Json out{{"file", options.file.string()}};
+  if (options.memory) out["memory"] = memory_json(r);
+  if (options.plan) out["plan"] = plan_json(r);
+  if (options.errors) out["errors"] = errors_json(r);
+  if (options.stats) out["stats"] = stats_json(r);
+  if (!options.id.empty()) out["prompts"].push_back(prompt_json(r, find_prompt(r, options), true));
+  if (out.size() > 1) return out;
+  out["summary"] = summary_json(r);
+  out["prompts"] = Json::array();
+  for (std::size_t i = 0; i < r.prompts.size(); ++i) out["prompts"].push_back(prompt_json(r, i, false));
+  return out;
+}
+
+void print_parts(const ShowOptions& options, const RunResult& r) {
+  const char* gap = "";
+  const auto part = [&](bool wanted, auto print) {
+    if (!wanted) return;
+    fmt::print("{}", std::exchange(gap, "\n"));
+    print(r);
+  };
+  part(options.memory, print_memory);
+  part(options.plan, print_plan);
+  part(options.errors, print_errors);
+  part(options.stats, print_stats);
+  if (!options.id.empty()) print_prompt(r, find_prompt(r, options), true);
+  if (*gap || !options.id.empty()) return;
+  print_summary(options, r);
+  for (std::size_t i = 0; i < r.prompts.size(); ++i) print_prompt(r, i, false);
+}
+
+}  // namespace
+
+int run_show(const ShowOptions& options) {
+  const RunResult result = read_result_file(options.file);
+  if (options.json)
+    fmt::print("{}\n", show_json(options, result).dump(1, ' ', false, Json::error_handler_t::replace));
+  else
+    print_parts(options, result);
+  if (std::fflush(stdout) != 0)
+    throw Error(ExitCode::output, "standard output cannot be written", "make room where it goes");
+  return static_cast<int>(ExitCode::ok);
+}
+
+}  // namespace tpinfer

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace tpinfer {
+
+struct ShowOptions {
+  std::filesystem::path file;
+  std::string id;       ///< one prompt, whole; empty: all, in short
+  bool memory = false;  ///< weights and memory of each rank
+  bool plan = false;    ///< which rank holds what
+  bool errors = false;  ///< prompts without an answer
+  bool stats = false;   ///< counts, rates and times
+  bool json = false;
+};
+
+/// `tpinfer show`: prints parts of a result file; without a part, a summary and the answers. -> exit code 0; 2 when the
+/// id is unknown, 3 when the file is no sound result file.
+int run_show(const ShowOptions& options);
+
+}  // namespace tpinfer

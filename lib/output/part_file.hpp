@@ -1,0 +1,37 @@
+#pragma once
+
+#include <filesystem>
+
+#include "core/file_handle.hpp"
+
+namespace tpinfer {
+
+/// True when `file` exists. Error(output) when it is a folder or something else that a result cannot replace.
+bool output_exists(const std::filesystem::path& file);
+
+/// Proves before any loading that `file` can be written: its folder exists and takes a new file. Error(output) says
+/// what is wrong and what to do.
+void check_output_place(const std::filesystem::path& file);
+
+/// A file that appears under its name only when it is whole: written as FILE.part, synced, renamed. The .part is
+/// created fresh (never through a link that lies there), with the umask's rights, and goes when commit() was not
+/// reached. All errors are Error(output).
+class PartFile {
+ public:
+  explicit PartFile(const std::filesystem::path& file);
+  ~PartFile();
+  PartFile(const PartFile&) = delete;
+  PartFile& operator=(const PartFile&) = delete;
+
+  const std::filesystem::path& path() const { return part_; }
+  int fd() const { return fd_.get(); }
+  /// Syncs the content, renames it to FILE and syncs the folder.
+  void commit();
+
+ private:
+  std::filesystem::path file_, part_;
+  FileHandle fd_;
+  bool committed_ = false;
+};
+
+}  // namespace tpinfer
