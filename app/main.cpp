@@ -1,0 +1,114 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "app/cmd_plan.hpp"
+#include "app/cmd_run.hpp"
+#include "app/cmd_show.hpp"
+#include "build_facts.hpp"
+#include "core/error.hpp"
+
+namespace tpinfer {
+namespace {
+
+void add_run(CLI::App& app, RunOptions& run, std::string& progress) {
+  app.add_option("job", run.job_file, "the job file (job.yaml or job.json)")->required();
+  app.add_option("--set", run.overrides.sets, "override a key of the job: key.path=value; may be repeated")
+      ->allow_extra_args(false);
+  app.add_option("--limit", run.overrides.limit, "only the first N prompts")->check(CLI::PositiveNumber);
+  app.add_flag("--dry-run", run.dry_run, "check everything that can be checked without loading, then stop");
+  app.add_option("--progress", progress, "auto, bar, lines or none")
+      ->check(CLI::IsMember({"auto", "bar", "lines", "none"}));
+  app.add_flag_callback(
+      "--overwrite", [&run] { run.overrides.sets.emplace_back("output.if_exists=overwrite"); },
+      "replace a result file that is there");
+}
+
+void add_plan(CLI::App& app, PlanOptions& plan) {
+  app.add_option("target", plan.target, "a job file or a model folder")->required();
+  app.add_option("--ranks", plan.ranks, "number of ranks, or a range: 4 or 1..8");
+  app.add_option("--memory", plan.memory, "memory of each rank, e.g. 80GiB, or a list: 80GiB,40GiB");
+  app.add_option("--set", plan.sets, "override a key of the job")->allow_extra_args(false);
+  app.add_flag("--tensors", plan.tensors, "every tensor and what each rank holds of it");
+  app.add_flag("--json", plan.json, "machine-readable");
+}
+
+void add_show(CLI::App& app, ShowOptions& show) {
+  app.add_option("file", show.file, "a result file")->required();
+  app.add_option("--id", show.id, "one prompt, whole");
+  app.add_flag("--memory", show.memory, "weights and memory of each rank");
+  app.add_flag("--plan", show.plan, "which rank holds what");
+  app.add_flag("--errors", show.errors, "prompts that failed");
+  app.add_flag("--stats", show.stats, "counts, rates and times");
+  app.add_flag("--json", show.json, "machine-readable");
+}
+
+ProgressStyle progress_style(const std::string& word) {
+  if (word == "bar") return ProgressStyle::bar;
+  if (word == "lines") return ProgressStyle::lines;
+  return word == "none" ? ProgressStyle::none : ProgressStyle::automatic;
+}
+
+std::string command_line(int argc, char** argv) {
+  std::string text;
+  for (int i = 0; i < argc; ++i) text += (i ? " " : "") + std::string(argv[i]);
+  return text;
+}
+
+// `tpinfer job.yaml` is short for `tpinfer run job.yaml`.
+std::vector<std::string> arguments(int argc, char** argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  static constexpr std::string_view kCommands[] = {"run", "plan", "show"};
+  if (!words.empty() && !words[0].starts_with("-") && std::ranges::find(kCommands, words[0]) == std::end(kCommands))
+    words.insert(words.begin(), "run");
+  std::ranges::reverse(words);  // as CLI11 takes them
+  return words;
+}
+
+int dispatch(int argc, char** argv) {
+  CLI::App app{"Batch inference with large language models over MPI ranks.", "tpinfer"};
+  app.set_version_flag("--version",
+                       fmt::format("tpinfer {} (commit {}, {}, {})", kVersion, kGitCommit, kBuildType, kCompiler));
+  app.require_subcommand(1);
+  RunOptions run;
+  run.command = command_line(argc, argv);
+  PlanOptions plan;
+  ShowOptions show;
+  std::string progress = "auto";
+  CLI::App* run_command = app.add_subcommand("run", "run a job (the default command)");
+  CLI::App* plan_command =
+      app.add_subcommand("plan", "what each rank will hold, and whether it fits; needs no MPI and no GPU");
+  CLI::App* show_command = app.add_subcommand("show", "look into a result file");
+  add_run(*run_command, run, progress);
+  add_plan(*plan_command, plan);
+  add_show(*show_command, show);
+  try {
+    app.parse(arguments(argc, argv));
+  } catch (const CLI::ParseError& e) {
+    if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
+    fmt::print(stderr, "tpinfer: error: {} (tpinfer --help)\n", e.what());
+    return static_cast<int>(ExitCode::usage);
+  }
+  run.progress = progress_style(progress);
+  if (run_command->parsed()) return run_job(run);
+  return plan_command->parsed() ? run_plan(plan) : run_show(show);
+}
+
+}  // namespace
+}  // namespace tpinfer
+
+int main(int argc, char** argv) {
+  try {
+    return tpinfer::dispatch(argc, argv);
+  } catch (const tpinfer::JobError& e) {
+    fmt::print(stderr, "{}\n", e.what());
+    return static_cast<int>(e.code());
+  } catch (const tpinfer::Error& e) {
+    fmt::print(stderr, "tpinfer: error: {}\n", e.what());
+    return static_cast<int>(e.code());
+  } catch (const std::exception& e) {
+    fmt::print(stderr, "tpinfer: error: {}\n", e.what());
+    return static_cast<int>(tpinfer::ExitCode::internal);
+  }
+}

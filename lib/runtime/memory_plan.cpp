@@ -1,0 +1,99 @@
+#include "runtime/memory_plan.hpp"
+
+#include <algorithm>
+
+#include "core/error.hpp"
+#include "core/units.hpp"
+
+namespace tpinfer {
+namespace {
+
+TransformerLimits limits_of(const ModelSpec& spec, const EngineJob& engine, const std::optional<PromptDemand>& demand) {
+  TransformerLimits limits;
+  limits.max_model_len = std::min(engine.max_model_len.value_or(spec.max_positions), spec.max_positions);
+  limits.max_sequences = engine.max_num_seqs;
+  limits.max_rows = engine.max_num_batched_tokens;
+  if (demand) {
+    limits.max_model_len = std::clamp<std::int64_t>(demand->longest, 1, limits.max_model_len);
+    limits.max_sequences = std::clamp<std::int64_t>(demand->prompts, 1, limits.max_sequences);
+    limits.max_rows = std::clamp<std::int64_t>(std::max(demand->prompt_tokens, demand->prompts), 1, limits.max_rows);
+  }
+  limits.logit_rows = logit_rows_for(spec.vocab, limits.max_rows);
+  return limits;
+}
+
+// Blocks that can be of use: every sequence that may run at once, whole.
+std::int64_t useful_blocks(const TransformerLimits& limits, std::int64_t block_size,
+                           const std::optional<PromptDemand>& demand) {
+  const std::int64_t blocks_each = (limits.max_model_len + block_size - 1) / block_size;
+  const std::int64_t most = limits.max_sequences * blocks_each;
+  if (!demand) return most;
+  return std::min(most, demand->all_tokens / block_size + demand->prompts);  // each sequence wastes less than one block
+}
+
+std::int64_t blocks_within(std::uint64_t bytes, std::uint64_t per_block) {
+  return static_cast<std::int64_t>(bytes / per_block);
+}
+
+std::string hint_for(const ModelSpec& spec, const ShardingPlan& plan, const RankMemoryPlan& worst) {
+  const std::uint64_t needed = worst.total();
+  std::string hint =
+      fmt::format("set memory.cpu_memory_limit to {} or more if the machine has it", format_bytes_binary(needed));
+  if (plan.ranks < spec.q_heads) hint += ", use more ranks";
+  hint += ", or lower engine.max_num_batched_tokens or engine.max_model_len";
+  if (plan.compute_dtype == DType::float32) hint += ", or use model.dtype: bfloat16";
+  return hint;
+}
+
+}  // namespace
+
+KvSpec kv_spec(const ModelSpec& spec, const RankShare& share, DType dtype, std::int64_t block_size,
+               std::int64_t blocks) {
+  return {.layers = spec.layers,
+          .kv_heads = share.kv_heads.count(),
+          .head_dim = spec.head_dim,
+          .block_size = block_size,
+          .blocks = blocks,
+          .dtype = dtype};
+}
+
+MemoryPlan plan_memory(const ModelSpec& spec, const ShardingPlan& plan, const EngineJob& engine,
+                       const KvCacheLimit& cache, DType activation_dtype, const std::vector<std::uint64_t>& budgets,
+                       const std::optional<PromptDemand>& demand) {
+  MemoryPlan memory{
+      .limits = limits_of(spec, engine, demand), .block_size = engine.kv_block_size, .ranks = {}, .hint = {}};
+  const std::int64_t block = engine.kv_block_size;
+  // with a cache of the job's own size a longer prompt fails alone; otherwise the longest one must find room
+  const bool own_size = cache.tokens || cache.bytes;
+  const std::int64_t least = demand && !own_size ? (memory.limits.max_model_len + block - 1) / block : 1;
+  memory.kv_blocks = useful_blocks(memory.limits, block, demand);
+  if (cache.tokens) memory.kv_blocks = std::min(memory.kv_blocks, static_cast<std::int64_t>(*cache.tokens) / block);
+  for (const PlannedRank& rank : plan.per_rank) {
+    RankMemoryPlan& mine = memory.ranks.emplace_back();
+    mine.weights = rank.weights_bytes;
+    mine.workspace = workspace_bytes(spec, rank.share, memory.limits, activation_dtype).total();
+    mine.budget = budgets[static_cast<std::size_t>(rank.share.rank)];
+    const std::uint64_t per_block = kv_spec(spec, rank.share, plan.compute_dtype, block, 1).bytes_per_block();
+    if (cache.bytes) memory.kv_blocks = std::min(memory.kv_blocks, blocks_within(*cache.bytes, per_block));
+    const std::uint64_t fixed = mine.weights + mine.workspace;
+    memory.kv_blocks =
+        std::min(memory.kv_blocks, blocks_within(mine.budget > fixed ? mine.budget - fixed : 0, per_block));
+  }
+  memory.kv_blocks = std::max(memory.kv_blocks, least);
+  memory.fits = true;
+  for (const PlannedRank& rank : plan.per_rank) {
+    RankMemoryPlan& mine = memory.ranks[static_cast<std::size_t>(rank.share.rank)];
+    mine.kv_cache = static_cast<std::uint64_t>(memory.kv_blocks) *
+                    kv_spec(spec, rank.share, plan.compute_dtype, block, 1).bytes_per_block();
+    mine.fits = mine.total() <= mine.budget;
+    memory.fits = memory.fits && mine.fits;
+  }
+  if (memory.fits) return memory;
+  const auto worst = std::ranges::max_element(memory.ranks, {}, [](const RankMemoryPlan& r) {
+    return r.fits ? std::int64_t{-1} : static_cast<std::int64_t>(r.total() - std::min(r.total(), r.budget));
+  });
+  memory.hint = hint_for(spec, plan, *worst);
+  return memory;
+}
+
+}  // namespace tpinfer

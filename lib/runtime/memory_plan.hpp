@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend/backend.hpp"
+#include "job/job.hpp"
+#include "runtime/transformer.hpp"
+#include "shard/sharding_plan.hpp"
+
+namespace tpinfer {
+
+/// Predicted memory of one rank, bytes.
+struct RankMemoryPlan {
+  std::uint64_t weights = 0;
+  std::uint64_t kv_cache = 0;
+  std::uint64_t workspace = 0;
+  std::uint64_t budget = 0;
+  bool fits = false;
+  std::uint64_t total() const noexcept { return weights + kv_cache + workspace; }
+};
+
+/// What the prompts ask of the cache; unknown when a plan is made without them.
+struct PromptDemand {
+  std::int64_t prompts = 0;
+  std::int64_t longest = 0;        ///< tokens of the longest sequence, prompt and new
+  std::int64_t all_tokens = 0;     ///< of all sequences together
+  std::int64_t prompt_tokens = 0;  ///< of all prompts together
+};
+
+struct MemoryPlan {
+  TransformerLimits limits;
+  std::int64_t kv_blocks = 0;  ///< the same on every rank
+  std::int64_t block_size = 16;
+  std::vector<RankMemoryPlan> ranks;
+  bool fits = false;
+  std::string hint;  ///< the smallest change that makes it fit, when it does not
+
+  std::int64_t kv_tokens() const noexcept { return kv_blocks * block_size; }
+};
+
+/// KV cache shape of one rank.
+KvSpec kv_spec(const ModelSpec& spec, const RankShare& share, DType dtype, std::int64_t block_size,
+               std::int64_t blocks);
+
+/// Sizes buffers and cache for each rank's budget. The cache gets what weights and workspace leave, but no more than
+/// `demand` (or, without it, max_num_seqs sequences of max_model_len) can use; a job needs room for one sequence at
+/// least. Pure; no I/O.
+MemoryPlan plan_memory(const ModelSpec& spec, const ShardingPlan& plan, const EngineJob& engine,
+                       const KvCacheLimit& cache, DType activation_dtype, const std::vector<std::uint64_t>& budgets,
+                       const std::optional<PromptDemand>& demand);
+
+}  // namespace tpinfer

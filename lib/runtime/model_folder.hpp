@@ -1,0 +1,31 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "checkpoint/checkpoint.hpp"
+#include "core/json.hpp"
+#include "core/log.hpp"
+#include "model/model_spec.hpp"
+#include "shard/claim.hpp"
+
+namespace tpinfer {
+
+/// A model folder as far as JSON and headers tell: nothing here has read a weight.
+struct ModelFolder {
+  std::string path;
+  std::string config_file;  ///< name of config.json for messages
+  std::string config_text;
+  ModelSpec spec;
+  Checkpoint checkpoint;
+  Claims claims;  ///< points into spec and checkpoint
+
+  ModelFolder(const std::string& folder, const Log& log);
+  ModelFolder(const ModelFolder&) = delete;
+  ModelFolder& operator=(const ModelFolder&) = delete;
+
+  /// Type that the job computes in: the one asked for, else the stored one.
+  DType compute_dtype(std::optional<DType> asked) const { return asked.value_or(claims.stored_dtype); }
+};
+
+}  // namespace tpinfer

@@ -1,0 +1,181 @@
+#include "runtime/preparation.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "core/bytes.hpp"
+#include "core/error.hpp"
+#include "core/units.hpp"
+#include "runtime/prompts.hpp"
+
+namespace tpinfer {
+namespace {
+
+void add_ids(std::vector<std::int32_t>& to, const std::vector<std::int32_t>& ids) {
+  for (const std::int32_t id : ids)
+    if (std::ranges::find(to, id) == to.end()) to.push_back(id);
+}
+
+// generation_config.json: sampling defaults and end ids.
+void read_generation_config(const Job& job, Preparation& p) {
+  const std::string file = (std::filesystem::path(p.model->path) / "generation_config.json").string();
+  std::error_code ec;
+  if (job.model.generation_config == GenerationConfigUse::none || !std::filesystem::exists(file, ec)) return;
+  const Json config = read_json_file(file);
+  if (!config.is_object()) fail_input("{}: a JSON object is needed, found {}", file, config.type_name());
+  p.generation_config = parse_generation_config(config, file);
+  const auto ids = read_eos_ids(config, file);
+  for (const std::int32_t id : ids)
+    if (id >= p.model->spec.vocab)
+      fail_input("{}: eos_token_id {} can never be produced, the vocabulary has {} ids", file, id, p.model->spec.vocab);
+  add_ids(p.context.eos_ids, ids);
+}
+
+// The end ids of generation_config.json, config.json and the tokenizer together.
+void collect_eos_ids(Preparation& p) {
+  add_ids(p.context.eos_ids, p.model->spec.eos_token_ids);
+  if (p.tokenizer && p.tokenizer->eos_token_id()) add_ids(p.context.eos_ids, {*p.tokenizer->eos_token_id()});
+}
+
+void load_tokenizer(const Job& job, const std::vector<PromptRecord>& records, Preparation& p, const Log& log) {
+  const std::string& folder = job.model.tokenizer_path();
+  const bool only_ids =
+      std::ranges::all_of(records, [](const PromptRecord& r) { return r.token_ids || !r.error.empty(); });
+  std::error_code ec;
+  if (only_ids && !std::filesystem::exists(std::filesystem::path(folder) / "tokenizer.json", ec)) {
+    log.warning("{} has no tokenizer.json: answers will have token ids but no text", folder);
+    return;
+  }
+  p.tokenizer = Tokenizer::load(folder);
+  if (p.tokenizer->vocab_size() > p.model->spec.vocab) {
+    const auto id = static_cast<std::int32_t>(p.tokenizer->vocab_size() - 1);
+    fail_input("{}: the token \"{}\" has id {}, but the embedding has only {} rows (vocab_size of config.json)",
+               (std::filesystem::path(folder) / "tokenizer.json").string(), p.tokenizer->id_to_token(id), id,
+               p.model->spec.vocab);
+  }
+  p.context.allowed_ids.resize(static_cast<std::size_t>(p.model->spec.vocab));
+  for (std::size_t id = 0; id < p.context.allowed_ids.size(); ++id)
+    p.context.allowed_ids[id] = p.tokenizer->has_token(static_cast<std::int32_t>(id)) ? 1 : 0;
+}
+
+std::vector<std::int32_t> encode_prompt(const PromptRecord& record, const Job& job, const Preparation& p) {
+  std::vector<std::int32_t> ids =
+      record.token_ids ? *record.token_ids : p.tokenizer->encode(record.text, job.prompts.add_special_tokens);
+  for (const std::int32_t id : ids)
+    if (id < 0 || id >= p.model->spec.vocab)
+      fail_input("{}: the token id {} is outside the vocabulary of {} ids", record.place, id, p.model->spec.vocab);
+  if (ids.empty()) fail_input("{}: the prompt is empty and the model has no begin token to start from", record.place);
+  return ids;
+}
+
+// New tokens under all limits, and which limit it is.
+void set_limits(Request& request, std::int64_t max_model_len, const std::string& place) {
+  const auto prompt = static_cast<std::int64_t>(request.token_ids.size());
+  const SamplingParams& params = request.params;
+  request.most_new_tokens = params.max_new_tokens;
+  if (params.max_length) {
+    if (*params.max_length <= prompt && params.max_new_tokens > 0)
+      fail_input("{}: the prompt has {} tokens, which leaves nothing of max_length {}", place, prompt,
+                 *params.max_length);
+    request.most_new_tokens = std::min(request.most_new_tokens, *params.max_length - prompt);
+  }
+  const std::int64_t room = max_model_len - prompt;
+  if (room < (params.max_new_tokens > 0 ? 1 : 0))
+    throw Error(
+        ExitCode::input,
+        fmt::format("{}: the prompt has {} tokens, the model takes {} with the answer", place, prompt, max_model_len),
+        "engine.max_model_len, or max_position_embeddings of config.json");
+  if (room < request.most_new_tokens) {
+    request.most_new_tokens = room;
+    request.at_limit = FinishReason::context;
+  }
+}
+
+void prepare_prompt(const PromptRecord& record, const Job& job, std::int64_t max_model_len, Preparation& p) {
+  PromptRow& row = p.prompts.emplace_back();
+  row.id = record.id;
+  row.text = record.text;
+  row.meta = record.meta;
+  Request request{.prompt_index = static_cast<std::int64_t>(p.prompts.size()) - 1,
+                  .id_hash = hash_bytes(record.id),
+                  .token_ids = {},
+                  .params = {}};
+  try {
+    if (!record.error.empty()) throw Error(ExitCode::input, record.error);
+    request.token_ids = encode_prompt(record, job, p);
+    row.token_ids = request.token_ids;
+    request.params = resolve_sampling(record.params, job.sampling, p.generation_config, record.place);
+    set_limits(request, max_model_len, record.place);
+    p.requests.push_back(std::move(request));
+  } catch (const Error& e) {
+    row.status = PromptStatus::failed;
+    row.error = e.what();
+  }
+}
+
+PromptDemand demand_of(const std::vector<Request>& requests) {
+  PromptDemand demand;
+  for (const Request& request : requests) {
+    const auto prompt = static_cast<std::int64_t>(request.token_ids.size());
+    demand.longest = std::max(demand.longest, prompt + request.most_new_tokens);
+    demand.all_tokens += prompt + request.most_new_tokens;
+    demand.prompt_tokens += prompt;
+    ++demand.prompts;
+  }
+  return demand;
+}
+
+void refuse_what_does_not_fit(const MemoryPlan& memory) {
+  if (memory.fits) return;
+  for (std::size_t rank = 0; rank < memory.ranks.size(); ++rank) {
+    const RankMemoryPlan& mine = memory.ranks[rank];
+    if (mine.fits) continue;
+    throw Error(ExitCode::does_not_fit,
+                fmt::format("rank {} needs {} (weights {}, KV cache {}, workspace {}), but may use {}", rank,
+                            format_bytes_binary(mine.total()), format_bytes_binary(mine.weights),
+                            format_bytes_binary(mine.kv_cache), format_bytes_binary(mine.workspace),
+                            format_bytes_binary(mine.budget)),
+                memory.hint);
+  }
+}
+
+// A sequence longer than a cache of the job's own size cannot run; the others can.
+void fail_prompts_beyond_cache(Preparation& p) {
+  std::erase_if(p.requests, [&](const Request& request) {
+    const std::int64_t tokens = static_cast<std::int64_t>(request.token_ids.size()) + request.most_new_tokens;
+    if (tokens <= p.memory.kv_tokens()) return false;
+    PromptRow& row = p.prompts[static_cast<std::size_t>(request.prompt_index)];
+    row.status = PromptStatus::failed;
+    row.error =
+        fmt::format("the prompt needs {} tokens of KV cache with its answer, the cache holds {} (memory.kv_cache)",
+                    tokens, p.memory.kv_tokens());
+    return true;
+  });
+}
+
+}  // namespace
+
+Preparation prepare(const Job& job, const std::vector<std::uint64_t>& budgets, DType (*activation_dtype)(DType compute),
+                    const Log& log) {
+  Preparation p;
+  p.model = std::make_unique<ModelFolder>(job.model.path, log);
+  const ModelSpec& spec = p.model->spec;
+  p.plan = make_sharding_plan(spec, p.model->checkpoint, p.model->claims, static_cast<int>(budgets.size()),
+                              p.model->compute_dtype(job.model.dtype));
+  read_generation_config(job, p);
+  const std::vector<PromptRecord> records = read_prompts(job.prompts);
+  load_tokenizer(job, records, p, log);
+  collect_eos_ids(p);
+  p.context.vocab = spec.vocab;
+  const std::int64_t max_model_len =
+      std::min(job.engine.max_model_len.value_or(spec.max_positions), spec.max_positions);
+  resolve_sampling({}, job.sampling, p.generation_config);  // a fault of the job itself is told once, not by every row
+  for (const PromptRecord& record : records) prepare_prompt(record, job, max_model_len, p);
+  p.memory = plan_memory(spec, p.plan, job.engine, job.memory.kv_cache, activation_dtype(p.plan.compute_dtype), budgets,
+                         demand_of(p.requests));
+  refuse_what_does_not_fit(p.memory);
+  fail_prompts_beyond_cache(p);
+  return p;
+}
+
+}  // namespace tpinfer

@@ -1,0 +1,182 @@
+#include "runtime/rank_worker.hpp"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "core/error.hpp"
+#include "core/units.hpp"
+#include "memory/process_memory.hpp"
+
+namespace tpinfer {
+namespace {
+
+enum Phase : std::size_t { kStart, kAfterLoad, kAfterKv, kPeak, kEnd, kPhases };
+
+constexpr std::uint64_t kPaddingSlack = std::uint64_t{16} << 20;  // small matrices are mostly padding
+
+std::string host_name() {
+  char name[256] = {};
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+cpu_set_t allowed_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  ::sched_getaffinity(0, sizeof set, &set);
+  return set;
+}
+
+// "0-3,8": the cores of the set.
+std::string core_list(const cpu_set_t& set) {
+  std::string text;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (!CPU_ISSET(core, &set)) continue;
+    int last = core;
+    while (last + 1 < CPU_SETSIZE && CPU_ISSET(last + 1, &set)) ++last;
+    text += (text.empty() ? "" : ",") + std::to_string(core) + (last > core ? "-" + std::to_string(last) : "");
+    core = last;
+  }
+  return text;
+}
+
+}  // namespace
+
+int usable_cores() {
+  const cpu_set_t set = allowed_cores();
+  return std::max(1, CPU_COUNT(&set));
+}
+
+int default_threads(int local_ranks) {
+  const int cores = usable_cores();
+  const auto online = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
+  // a launcher that bound this rank has shared the cores out already
+  return cores < online ? cores : std::max(1, cores / std::max(1, local_ranks));
+}
+
+RankWorker::RankWorker(const RunSetup& setup, Communicator& comm) : setup_(setup), rank_(comm.rank()) {
+  row_.memory.resize(kPhases);
+  note_memory(kStart);
+  backend_ = make_cpu_backend(setup.kernel_set, setup.threads > 0 ? setup.threads : default_threads(comm.local_size()));
+  const DeviceInfo device = backend_->info();
+  row_.rank = rank_;
+  row_.host = host_name();
+  row_.local_rank = comm.local_rank();
+  row_.tp_rank = rank_;
+  row_.device_kind = device.kind;
+  row_.device_name = device.name;
+  row_.device_uuid = device.uuid;
+  row_.numa_node = device.numa_node;
+  row_.cpu_list = core_list(allowed_cores());
+}
+
+void RankWorker::note_memory(std::size_t phase) {
+  const ProcessMemory now = read_process_memory();
+  RankRow::Memory& note = row_.memory[phase];
+  note.anonymous = std::max(note.anonymous, now.anonymous);
+  note.file_backed = std::max(note.file_backed, now.file_backed);
+  note.shared = std::max(note.shared, now.shared);
+  note.rss = std::max(note.rss, now.rss);
+  note.rss_peak = now.rss_peak;
+}
+
+void RankWorker::watch_memory() {
+  const auto now = std::chrono::steady_clock::now();
+  if (now - last_look_ < std::chrono::milliseconds(50)) return;
+  last_look_ = now;
+  note_memory(kPeak);
+}
+
+void RankWorker::load(const LoadProgress& progress) {
+  weights_ = std::make_unique<RankWeights>(
+      *backend_, setup_.spec, setup_.plan.per_rank[static_cast<std::size_t>(rank_)].share, setup_.plan.compute_dtype);
+  report_ =
+      load_weights(*backend_, setup_.spec, setup_.plan, rank_, *weights_, [&](std::uint64_t done, std::uint64_t total) {
+        watch_memory();
+        if (progress) progress(done, total);
+      });
+  check_owned();
+  note_memory(kAfterLoad);
+}
+
+void RankWorker::check_owned() const {
+  const std::uint64_t owned = weights_->bytes();
+  if (static_cast<double>(owned) <= 1.1 * static_cast<double>(planned()) + static_cast<double>(kPaddingSlack)) return;
+  std::string classes;
+  const std::vector<std::string> roles = setup_.plan.role_names();
+  for (std::size_t c = 0; c < roles.size(); ++c) {
+    const auto& by_role = setup_.plan.per_rank[static_cast<std::size_t>(rank_)].bytes_by_role;
+    const auto at = by_role.find(roles[c]);
+    const std::uint64_t wanted = at == by_role.end() ? 0 : at->second;
+    if (report_.by_class[c].owned > wanted + wanted / 10)
+      classes += fmt::format("{}{} ({} instead of {})", classes.empty() ? "" : ", ", roles[c],
+                             format_bytes(report_.by_class[c].owned), format_bytes(wanted));
+  }
+  throw Error(ExitCode::internal, fmt::format("rank {} owns {} of weights although {} were planned: {}", rank_,
+                                              format_bytes(owned), format_bytes(planned()), classes));
+}
+
+void RankWorker::compare_replicated(Communicator& comm) const {
+  const auto sums =
+      comm.all_gather(static_cast<std::int64_t>(report_.replicated_checksum), "comparing replicated tensors");
+  for (std::size_t rank = 1; rank < sums.size(); ++rank)
+    if (sums[rank] != sums[0])
+      throw Error(ExitCode::input, fmt::format("rank {} read other bytes of the replicated tensors than rank 0", rank),
+                  "do all hosts see the same model folder?");
+}
+
+void RankWorker::build(Communicator& comm) {
+  const RankShare& share = setup_.plan.per_rank[static_cast<std::size_t>(rank_)].share;
+  const DeviceCommunicatorOptions options{.most_partials = most_partials(setup_.spec, setup_.limits),
+                                          .most_gathered = most_gathered(setup_.spec, setup_.limits),
+                                          .transport = setup_.transport,
+                                          .timeout = setup_.collective_timeout};
+  device_comm_ = make_host_device_communicator(comm, backend_->parallel(), options);
+  kv_ = backend_->create_kv_store(
+      kv_spec(setup_.spec, share, setup_.plan.compute_dtype, setup_.kv_block_size, setup_.kv_blocks));
+  transformer_ =
+      std::make_unique<Transformer>(*backend_, *device_comm_, setup_.spec, share, *weights_, *kv_, setup_.limits);
+  note_memory(kAfterKv);
+}
+
+RankRow RankWorker::finish() {
+  note_memory(kPeak);
+  note_memory(kEnd);
+  for (const RankRow::Memory& phase : row_.memory) {  // the peak is at least what any phase showed
+    RankRow::Memory& peak = row_.memory[kPeak];
+    peak.anonymous = std::max(peak.anonymous, phase.anonymous);
+    peak.file_backed = std::max(peak.file_backed, phase.file_backed);
+    peak.shared = std::max(peak.shared, phase.shared);
+    peak.rss = std::max(peak.rss, phase.rss);
+  }
+  RankRow::Weights& w = row_.weights;
+  w.bytes_planned = planned();
+  w.bytes_owned = weights_->bytes();
+  w.n_tensors = report_.tensors;
+  w.load_seconds = report_.seconds;
+  w.checksum = report_.replicated_checksum;
+  const auto& by_role = setup_.plan.per_rank[static_cast<std::size_t>(rank_)].bytes_by_role;
+  const std::vector<std::string> roles = setup_.plan.role_names();
+  for (std::size_t c = 0; c < roles.size(); ++c) {
+    const auto at = by_role.find(roles[c]);
+    w.planned_by_class.push_back(at == by_role.end() ? 0 : at->second);
+    w.touched_by_class.push_back(report_.by_class[c].touched);
+    w.read_by_class.push_back(report_.by_class[c].read);
+    w.owned_by_class.push_back(report_.by_class[c].owned);
+    w.bytes_touched += report_.by_class[c].touched;
+    w.bytes_read += report_.by_class[c].read;
+  }
+  const CommunicationStats comm = device_comm_->stats();
+  row_.time.communication = comm.seconds - comm.wait_seconds;
+  row_.time.wait = comm.wait_seconds + times_.wait;
+  row_.time.sampling = times_.sampling;
+  row_.time.compute = std::max(0.0, times_.total - comm.seconds - times_.wait - times_.sampling);
+  row_.time.io = report_.seconds;
+  row_.time.collectives = comm.collectives;
+  row_.time.collective_bytes = comm.bytes;
+  return row_;
+}
+
+}  // namespace tpinfer

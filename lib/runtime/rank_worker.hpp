@@ -1,0 +1,62 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "backend/factory.hpp"
+#include "comm/communicator.hpp"
+#include "comm/device_communicator.hpp"
+#include "output/run_result.hpp"
+#include "runtime/engine.hpp"
+#include "runtime/setup.hpp"
+#include "runtime/weight_loader.hpp"
+
+namespace tpinfer {
+
+/// Cores that this process may use.
+int usable_cores();
+/// Threads for each of `local_ranks` ranks when the job does not say: its share of the cores, at least one.
+int default_threads(int local_ranks);
+
+/// One rank of a run: its device, weights, cache and forward pass, and the record of what it did.
+class RankWorker {
+ public:
+  RankWorker(const RunSetup& setup, Communicator& comm);
+
+  /// Reads this rank's slices. Error(internal) when it owns more than 1.1 times what was planned; names the classes.
+  void load(const LoadProgress& progress);
+  /// Collective: compares the replicated tensors over the ranks; Error(input) when a rank read other bytes.
+  void compare_replicated(Communicator& comm) const;
+  /// Collective: collectives of the forward pass, cache and buffers.
+  void build(Communicator& comm);
+
+  Transformer& transformer() { return *transformer_; }
+  ParallelFor& parallel() { return backend_->parallel(); }
+  EngineTimes& times() { return times_; }
+  CommunicationStats communication() const { return device_comm_->stats(); }
+  std::string_view transport() const { return device_comm_->kind(); }
+  /// Notes the highest memory so far, at most every 50 ms; called after each step.
+  void watch_memory();
+  /// The record of this rank; `communication` and times as they stand.
+  RankRow finish();
+
+ private:
+  void note_memory(std::size_t phase);
+  void check_owned() const;
+  std::uint64_t planned() const { return setup_.plan.per_rank[static_cast<std::size_t>(rank_)].weights_bytes; }
+
+  const RunSetup& setup_;
+  int rank_;
+  std::unique_ptr<CpuBackend> backend_;
+  std::unique_ptr<DeviceCommunicator> device_comm_;
+  std::unique_ptr<RankWeights> weights_;
+  std::unique_ptr<KvStore> kv_;
+  std::unique_ptr<Transformer> transformer_;
+  LoadReport report_;
+  EngineTimes times_;
+  RankRow row_;
+  std::chrono::steady_clock::time_point last_look_;
+};
+
+}  // namespace tpinfer

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "output/run_result.hpp"
+#include "runtime/preparation.hpp"
+
+namespace tpinfer {
+
+/// Facts of the program and the machine that the caller knows.
+struct RunFacts {
+  std::string created, command, git_commit, hostname, mpi_library, slurm_job_id, kernel_set, plan_digest, reproducible;
+};
+
+/// ISO 8601 UTC of now, e.g. "2026-01-31T12:00:00Z".
+std::string utc_now();
+
+/// Result file content of a finished run: everything but the answers, which the caller has added to `result` already,
+/// and the ranks.
+void describe_run(const Job& job, const Preparation& prepared, const RunFacts& facts, RunResult& result);
+
+/// Keeps at most 10,000 rows of a time series: when full, every second row goes and only every second one is taken from
+/// then on.
+class StepSeries {
+ public:
+  void add(const StepRow& row);
+  std::vector<StepRow> take() { return std::move(rows_); }
+
+ private:
+  std::vector<StepRow> rows_;
+  std::int64_t stride_ = 1;
+  std::int64_t seen_ = 0;
+};
+
+}  // namespace tpinfer

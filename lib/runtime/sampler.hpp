@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "job/sampling.hpp"
+#include "runtime/random.hpp"
+
+namespace tpinfer {
+
+/// A token and its log probability under the raw distribution (natural logarithm).
+struct TokenLogprob {
+  std::int32_t id = -1;
+  float logprob = 0;
+};
+
+/// Log-sum-exp of one row of raw logits; false in `finite` when the row holds NaN or +infinity.
+struct RowStatistics {
+  double log_normaliser = 0;  ///< log probability of id i = logits[i] - log_normaliser
+  bool finite = true;
+};
+
+/// Over the whole row in ascending id; the same for any split of the vocabulary over ranks.
+RowStatistics row_statistics(std::span<const float> logits);
+
+inline float logprob_of(std::span<const float> logits, const RowStatistics& row, std::int32_t id) {
+  return static_cast<float>(static_cast<double>(logits[static_cast<std::size_t>(id)]) - row.log_normaliser);
+}
+
+/// The k most probable ids, best first; equal logits in ascending id.
+std::vector<TokenLogprob> top_logprobs(std::span<const float> logits, const RowStatistics& row, std::int64_t k);
+
+/// What the next token may depend on besides the logits.
+struct SampleContext {
+  std::span<const std::int32_t> eos_ids;      ///< banned while fewer than min_new_tokens are out
+  std::span<const std::uint8_t> allowed_ids;  ///< [vocab] 0: no token has this id; empty: all may be sampled
+  std::int64_t new_tokens = 0;                ///< already generated
+  DrawKey draw;
+};
+
+/// The distribution that a token is drawn from, after all parameters: ids in ascending order and their probabilities
+/// (they sum to 1).
+struct Distribution {
+  std::vector<std::int32_t> ids;
+  std::vector<double> probabilities;
+};
+
+/// Exact next-token distribution in Hugging Face's order of the parameters; greedy gives one id.
+Distribution next_token_distribution(std::span<const float> logits, const SamplingParams& params,
+                                     const SampleContext& context);
+
+/// Next token: greedy (highest logit, ties to the lowest id) or drawn by the counter-based generator.
+std::int32_t sample_token(std::span<const float> logits, const SamplingParams& params, const SampleContext& context);
+
+}  // namespace tpinfer

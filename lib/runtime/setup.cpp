@@ -1,0 +1,51 @@
+#include "runtime/setup.hpp"
+
+#include "core/bytes.hpp"
+#include "core/json.hpp"
+
+namespace tpinfer {
+
+std::vector<std::byte> encode_setup(const RunSetup& setup, const std::string& config_text,
+                                    const std::string& config_file) {
+  ByteWriter w;
+  w.put(config_text);
+  w.put(config_file);
+  const std::vector<std::byte> plan = encode(setup.plan);
+  w.put(std::string_view(reinterpret_cast<const char*>(plan.data()), plan.size()));
+  w.put(setup.limits.max_rows);
+  w.put(setup.limits.max_sequences);
+  w.put(setup.limits.max_model_len);
+  w.put(setup.limits.logit_rows);
+  w.put(setup.kv_blocks);
+  w.put(setup.kv_block_size);
+  w.put(setup.kernel_set);
+  w.put(setup.threads);
+  w.put(setup.transport);
+  w.put(setup.collective_timeout);
+  w.put(setup.log_level);
+  return w.take();
+}
+
+RunSetup decode_setup(std::span<const std::byte> bytes) {
+  ByteReader r(bytes);
+  RunSetup setup;
+  const std::string config_text = r.get_string();
+  const std::string config_file = r.get_string();
+  setup.spec = make_model_spec(parse_json(config_text, config_file), config_file);
+  const std::string plan = r.get_string();
+  setup.plan = decode_plan(std::as_bytes(std::span(plan)));
+  setup.limits.max_rows = r.get<std::int64_t>();
+  setup.limits.max_sequences = r.get<std::int64_t>();
+  setup.limits.max_model_len = r.get<std::int64_t>();
+  setup.limits.logit_rows = r.get<std::int64_t>();
+  setup.kv_blocks = r.get<std::int64_t>();
+  setup.kv_block_size = r.get<std::int64_t>();
+  setup.kernel_set = r.get<KernelSet>();
+  setup.threads = r.get<int>();
+  setup.transport = r.get<Transport>();
+  setup.collective_timeout = r.get<double>();
+  setup.log_level = r.get<LogLevel>();
+  return setup;
+}
+
+}  // namespace tpinfer

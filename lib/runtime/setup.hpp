@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backend/factory.hpp"
+#include "comm/device_communicator.hpp"
+#include "runtime/memory_plan.hpp"
+#include "shard/sharding_plan.hpp"
+
+namespace tpinfer {
+
+/// What rank 0 decides before any weight is read and every rank needs.
+struct RunSetup {
+  ModelSpec spec;
+  ShardingPlan plan;
+  TransformerLimits limits;
+  std::int64_t kv_blocks = 0;
+  std::int64_t kv_block_size = 16;
+  KernelSet kernel_set = KernelSet::scalar;
+  int threads = 0;  ///< per rank; 0: the cores that a rank may use, shared out
+  Transport transport = Transport::automatic;
+  double collective_timeout = 300;
+  LogLevel log_level = LogLevel::info;
+};
+
+/// The setup as rank 0 broadcasts it; `config_text` is the model's config.json, from which each rank resolves the model
+/// itself.
+std::vector<std::byte> encode_setup(const RunSetup& setup, const std::string& config_text,
+                                    const std::string& config_file);
+RunSetup decode_setup(std::span<const std::byte> bytes);
+
+}  // namespace tpinfer

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace tpinfer {
+
+/// One step of all ranks: made by rank 0 and broadcast, so that the others only follow. Field meanings as in StepBatch
+/// (backend.hpp).
+struct Step {
+  bool stop = false;                                   ///< no rows: the run is over
+  std::vector<std::int32_t> tokens, positions, slots;  ///< [rows]
+  std::vector<std::int32_t> row_begin;                 ///< [sequences + 1]
+  std::vector<std::int32_t> block_table;               ///< [sequences, table_width], -1 beyond a sequence's blocks
+  std::int32_t table_width = 0;
+  std::vector<std::int32_t> logit_rows;  ///< rows whose logits are wanted, ascending
+
+  std::int64_t rows() const noexcept { return static_cast<std::int64_t>(tokens.size()); }
+  std::int64_t sequences() const noexcept { return static_cast<std::int64_t>(row_begin.size()) - 1; }
+  void clear();
+};
+
+/// Into `bytes`, reusing its memory.
+void encode(const Step& step, std::vector<std::byte>& bytes);
+void decode_step(std::span<const std::byte> bytes, Step& step);
+
+}  // namespace tpinfer

@@ -1,0 +1,173 @@
+#include "runtime/weight_loader.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+
+#include "checkpoint/mapped_file.hpp"
+#include "core/bytes.hpp"
+#include "core/error.hpp"
+
+namespace tpinfer {
+namespace {
+
+// The bytes of one tensor in its mapping, seen as [rows, cols] (a vector is one column).
+struct StoredTensor {
+  std::span<const std::byte> bytes;
+  std::int64_t rows, cols, element;
+
+  StoredMatrix part(const PlannedTensor& tensor, int axis, const Piece& piece) const {
+    const std::int64_t row = axis == 0 ? piece.from : 0;
+    const std::int64_t col = axis == 1 ? piece.from : 0;
+    return {.data = bytes.data() + (row * cols + col) * element,
+            .dtype = tensor.dtype,
+            .rows = axis == 0 ? piece.count : rows,
+            .cols = axis == 1 ? piece.count : cols,
+            .row_stride = cols * element,
+            .col_stride = element};
+  }
+};
+
+// Bytes of the pages that the rows of `part` lie in, each page once.
+std::uint64_t touched_bytes(const StoredMatrix& part, std::int64_t element) {
+  static const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  const auto first = reinterpret_cast<std::uintptr_t>(part.data);
+  const auto width = static_cast<std::uint64_t>(part.cols * element);
+  std::uint64_t total = 0;
+  std::uint64_t counted_to = 0;
+  const std::int64_t runs = width == static_cast<std::uint64_t>(part.row_stride) ? 1 : part.rows;
+  const std::uint64_t run = runs == 1 ? width * static_cast<std::uint64_t>(part.rows) : width;
+  for (std::int64_t r = 0; r < runs; ++r) {
+    const std::uint64_t at = first + static_cast<std::uint64_t>(r * part.row_stride);
+    const std::uint64_t begin = std::max(at / page * page, counted_to);
+    const std::uint64_t end = (at + run + page - 1) / page * page;
+    if (end > begin) total += end - begin;
+    counted_to = std::max(counted_to, end);
+  }
+  return total;
+}
+
+void copy_vector(Backend& backend, const DeviceBuffer& to, std::int64_t first, const StoredMatrix& from) {
+  std::vector<float> values(static_cast<std::size_t>(from.rows));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = load_element(from.data, from.dtype, i);
+  backend.copy_to_device(to.as<float>() + first, values.data(), values.size() * sizeof(float));
+  backend.synchronize();
+}
+
+class Loader {
+ public:
+  Loader(Backend& backend, const ModelSpec& spec, const ShardingPlan& plan, int rank, RankWeights& weights)
+      : backend_(backend), spec_(spec), plan_(plan), rank_(rank), weights_(weights), files_(plan.files.size()) {
+    const std::vector<std::string> roles = plan.role_names();
+    for (std::size_t i = 0; i < roles.size(); ++i) class_of_[roles[i]] = i;
+    report_.by_class.resize(roles.size());
+  }
+
+  LoadReport run(const LoadProgress& progress) {
+    const auto start = std::chrono::steady_clock::now();
+    const std::uint64_t total = plan_.per_rank[static_cast<std::size_t>(rank_)].file_bytes;
+    std::uint64_t done = 0;
+    for (const std::size_t t : in_file_order()) {
+      done += load_tensor(t);
+      if (progress) progress(done, total);
+    }
+    backend_.synchronize();
+    report_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return std::move(report_);
+  }
+
+ private:
+  // Storage is read front to back.
+  std::vector<std::size_t> in_file_order() const {
+    std::vector<std::size_t> order(plan_.tensors.size());
+    for (std::size_t t = 0; t < order.size(); ++t) order[t] = t;
+    std::ranges::sort(order, {},
+                      [&](std::size_t t) { return std::pair(plan_.tensors[t].file, plan_.tensors[t].offset); });
+    return order;
+  }
+
+  const MappedFile& file(std::uint32_t index) {
+    MappedFile& mapped = files_[index];
+    if (mapped.bytes().empty()) mapped = MappedFile::open(plan_.files[index].path, plan_.files[index].bytes);
+    return mapped;
+  }
+
+  // -> stored bytes copied
+  std::uint64_t load_tensor(std::size_t t) {
+    const PlannedTensor& tensor = plan_.tensors[t];
+    const ExpectedTensor& expected = spec_.tensors[tensor.expected];
+    const RoleSlice slice = role_slice(spec_, expected, plan_.per_rank[static_cast<std::size_t>(rank_)].share);
+    const PlannedSlice& planned = plan_.slices[t][static_cast<std::size_t>(rank_)];
+    if (slice.axis != planned.axis || slice.extent() != planned.extent())
+      throw Error(ExitCode::internal, fmt::format("this rank's slice of {} is not the one of the plan", tensor.name));
+    if (slice.pieces.empty()) return 0;
+    const auto element = static_cast<std::int64_t>(dtype_size(tensor.dtype));
+    const std::int64_t cols = tensor.shape.size() > 1 ? tensor.shape[1] : 1;
+    const std::uint64_t whole = static_cast<std::uint64_t>(tensor.shape[0] * cols * element);
+    const MappedFile& mapped = file(tensor.file);
+    const StoredTensor stored{mapped.bytes().subspan(tensor.offset, whole), tensor.shape[0], cols, element};
+    read_ahead(mapped, tensor, slice, stored);
+    const std::uint64_t copied = copy_pieces(tensor, expected, slice, stored);
+    if (tensor.split == Split::replicated)
+      report_.replicated_checksum = hash_bytes(stored.bytes, report_.replicated_checksum);
+    mapped.release(tensor.offset, whole);
+    ++report_.tensors;
+    return copied;
+  }
+
+  static void read_ahead(const MappedFile& mapped, const PlannedTensor& tensor, const RoleSlice& slice,
+                         const StoredTensor& stored) {
+    for (const Piece& piece : slice.pieces) {
+      const StoredMatrix part = stored.part(tensor, slice.axis, piece);
+      const auto offset = static_cast<std::uint64_t>(part.data - stored.bytes.data());
+      const auto length = static_cast<std::uint64_t>((part.rows - 1) * part.row_stride + part.cols * part.col_stride);
+      mapped.will_need(tensor.offset + offset, length);
+    }
+  }
+
+  std::uint64_t copy_pieces(const PlannedTensor& tensor, const ExpectedTensor& expected, const RoleSlice& slice,
+                            const StoredTensor& stored) {
+    const WeightTarget target = weights_.target(expected);
+    LoadedBytes& counts = report_.by_class[class_of_.at(tensor.role)];
+    std::uint64_t copied = 0;
+    for (const Piece& piece : slice.pieces) {
+      const StoredMatrix part = stored.part(tensor, slice.axis, piece);
+      const auto elements = static_cast<std::uint64_t>(part.rows * part.cols);
+      copied += elements * static_cast<std::uint64_t>(stored.element);
+      counts.touched += touched_bytes(part, stored.element);
+      if (target.vector) {
+        copy_vector(backend_, *target.vector, target.row + piece.to, part);
+        counts.owned += elements * sizeof(float);
+        continue;
+      }
+      const std::int64_t first_row = target.row + (slice.axis == 0 ? piece.to : 0);
+      backend_.load_matrix(*target.matrix, first_row, slice.axis == 1 ? piece.to : 0, part);
+      const MatrixSpec& shape = target.matrix->spec();
+      counts.owned +=
+          static_cast<std::uint64_t>(static_cast<double>(target.matrix->bytes()) * static_cast<double>(elements) /
+                                     static_cast<double>(shape.rows * shape.cols));
+    }
+    counts.read += copied;
+    return copied;
+  }
+
+  Backend& backend_;
+  const ModelSpec& spec_;
+  const ShardingPlan& plan_;
+  int rank_;
+  RankWeights& weights_;
+  std::vector<MappedFile> files_;
+  std::map<std::string, std::size_t> class_of_;
+  LoadReport report_;
+};
+
+}  // namespace
+
+LoadReport load_weights(Backend& backend, const ModelSpec& spec, const ShardingPlan& plan, int rank,
+                        RankWeights& weights, const LoadProgress& progress) {
+  return Loader(backend, spec, plan, rank, weights).run(progress);
+}
+
+}  // namespace tpinfer

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "runtime/rank_weights.hpp"
+#include "shard/sharding_plan.hpp"
+
+namespace tpinfer {
+
+/// Bytes of one class of tensors (a plan role), as this rank handled them.
+struct LoadedBytes {
+  std::uint64_t touched = 0;  ///< page-rounded union of the mapped runs that were copied from
+  std::uint64_t read = 0;     ///< stored bytes copied
+  std::uint64_t owned = 0;    ///< device memory, padding included (a fused matrix is shared out by rows)
+};
+
+struct LoadReport {
+  std::vector<LoadedBytes> by_class;  ///< in order of plan.role_names()
+  std::uint64_t tensors = 0;          ///< of which this rank holds something
+  double seconds = 0;
+  std::uint64_t replicated_checksum =
+      0;  ///< XXH3 over the stored bytes of the tensors that every rank holds whole, in order of the plan
+};
+
+/// Called after each tensor with the stored bytes copied so far and in all.
+using LoadProgress = std::function<void(std::uint64_t done, std::uint64_t total)>;
+
+/// Maps the files, copies this rank's slices into `weights` and lets the mapped pages go, tensor by tensor.
+/// Error(input) when a file is no longer the one that was planned, Error(internal) when this rank's own slices differ
+/// from the plan's.
+LoadReport load_weights(Backend& backend, const ModelSpec& spec, const ShardingPlan& plan, int rank,
+                        RankWeights& weights, const LoadProgress& progress);
+
+}  // namespace tpinfer
