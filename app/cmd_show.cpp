@@ -294,8 +294,7 @@ Json errors_json(const RunResult& r) {
 }
 
 void print_errors(const RunResult& r) {
-  const std::size_t done = count_prompts(r, PromptStatus::done);
-  fmt::print("{} of {} prompts without an answer\n", r.prompts.size() - done, r.prompts.size());
+  fmt::print("{} of {} prompts done\n", count_prompts(r, PromptStatus::done), r.prompts.size());
   for (const auto& prompt : r.prompts)
     if (prompt.status != PromptStatus::done)
       fmt::print("[{}] {}{}{}\n", printable(prompt.id), name_of(prompt.status), prompt.error.empty() ? "" : ": ",

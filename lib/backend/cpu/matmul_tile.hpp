@@ -10,6 +10,10 @@
 namespace tpinfer {
 namespace {  // NOLINT: see above
 
+/// Bytes of a panel's weights that one step takes.
+template <class Kernel>
+constexpr std::int64_t kStepOfPanel = Kernel::kStepBytes*(32 / Kernel::Isa::kLanes);
+
 /// R rows x V vectors of outputs. `Kernel` gives:
 ///   Isa      Vector, kLanes, zero, load, store, add, add_to_totals(sums, totals)
 ///   kStep    channels that a step takes (1, or 2 for pairs), kStepBytes: bytes of one vector's weights in a step
@@ -22,16 +26,17 @@ struct Tile {
   using Vector = typename Isa::Vector;
   static constexpr int kPerPanel = 32 / Isa::kLanes;  ///< vectors in a panel
 
-  /// Outputs [row, row + R) x [col, col + V vectors); one of `tiles` that share a pass over the weights.
-  static void run(const MatmulBlock& b, std::int64_t row, std::int64_t col, std::int64_t tile, std::int64_t tiles) {
-    if (b.totals != nullptr) return run_totals(b, row, col, tile, tiles);
+  /// Outputs [row, row + R) x [col, col + V vectors). The tile fetches `share` bytes of the next weights in each step,
+  /// the ones after those of the `tile` tiles before it.
+  static void run(const MatmulBlock& b, std::int64_t row, std::int64_t col, std::int64_t tile, std::int64_t share) {
+    if (b.totals != nullptr) return run_totals(b, row, col, tile, share);
     float* sums = b.sums + row * b.stride + col;
     Vector acc[R][V];
     if (b.first)
       each([&](int r, int v) { acc[r][v] = Isa::zero(); });
     else
       each([&](int r, int v) { acc[r][v] = Isa::load(sums + r * b.stride + v * Isa::kLanes); });
-    for (std::int64_t i = 0; i < b.piece_count; ++i) accumulate(b, b.pieces[i], row, col, tile, tiles, acc);
+    for (std::int64_t i = 0; i < b.piece_count; ++i) accumulate(b, b.pieces[i], row, col, tile, share, acc);
     each([&](int r, int v) {
       const Vector sum = b.bias != nullptr ? Isa::add(acc[r][v], Isa::load(b.bias + col + v * Isa::kLanes)) : acc[r][v];
       Isa::store(sums + r * b.stride + v * Isa::kLanes, sum);
@@ -41,16 +46,18 @@ struct Tile {
   static void run_totals(const MatmulBlock& b, std::int64_t row, std::int64_t col, std::int64_t tile,
                          std::int64_t tiles) {
     // Rows of b.totals are often a power of two apart and then share a few cache lines: here they have their own.
-    alignas(64) double totals[R][V * Isa::kLanes] = {};
+    alignas(64) double totals[R][V * Isa::kLanes];
     double* out = b.totals + row * b.stride + col;
-    for (int r = 0; r < R && !b.first; ++r) __builtin_memcpy(totals[r], out + r * b.stride, sizeof totals[r]);
+    for (int r = 0; r < R; ++r)
+      for (int i = 0; i < V * Isa::kLanes; ++i) totals[r][i] = b.first ? 0.0 : out[r * b.stride + i];
     for (std::int64_t i = 0; i < b.piece_count; ++i) {
       Vector acc[R][V];
       each([&](int r, int v) { acc[r][v] = Isa::zero(); });
-      accumulate(b, b.pieces[i], row, col, tile, tiles, acc);
+      accumulate(b, b.pieces[i], row, col, tile, share, acc);
       each([&](int r, int v) { Isa::add_to_totals(acc[r][v], totals[r] + v * Isa::kLanes); });
     }
-    for (int r = 0; r < R; ++r) __builtin_memcpy(out + r * b.stride, totals[r], sizeof totals[r]);
+    for (int r = 0; r < R; ++r)
+      for (int i = 0; i < V * Isa::kLanes; ++i) out[r * b.stride + i] = totals[r][i];
   }
 
  private:
@@ -67,27 +74,25 @@ struct Tile {
   }
 
   static void accumulate(const MatmulBlock& b, const MatmulPiece& piece, std::int64_t row, std::int64_t col,
-                         std::int64_t tile, std::int64_t tiles, Vector (&acc)[R][V]) {
-    constexpr std::int64_t kStepOfPanel = Kernel::kStepBytes * kPerPanel;
+                         std::int64_t tile, std::int64_t share, Vector (&acc)[R][V]) {
+    constexpr std::int64_t kStepBytes = kStepOfPanel<Kernel>;
     const std::int64_t panel_bytes = b.panel_bytes;
-    const std::int64_t panel = col / 32 * panel_bytes + piece.offset / Kernel::kStep * kStepOfPanel;
+    const std::int64_t panel = col / 32 * panel_bytes + piece.offset / Kernel::kStep * kStepBytes;
     const std::byte* weights = b.weights + panel + col % 32 / Isa::kLanes * Kernel::kStepBytes;
     const std::byte* x = b.x + row * b.x_stride + piece.col * Kernel::kInput;
     const std::int64_t stride = b.x_stride;
     const auto weights_of = [&](int v) { return weights + offset(v, panel_bytes); };
     const auto x_of = [&](int r) { return x + r * stride; };
-    // Each tile fetches its share of what comes next, evenly over its steps.
-    const std::byte* next = b.next + panel + piece.channels / Kernel::kStep * kStepOfPanel * tile / tiles;
-    const std::int64_t next_step = kStepOfPanel / tiles;
+    const std::byte* next = b.next + panel + piece.channels / Kernel::kStep * share * tile;
     for (std::int64_t k = 0; k + Kernel::kStep <= piece.channels; k += Kernel::kStep) {
 #pragma GCC unroll 4
       for (int p = 0; p < (V + kPerPanel - 1) / kPerPanel; ++p) {
         __builtin_prefetch(next + p * panel_bytes, 0, 2);
-        if (kStepOfPanel > 64) __builtin_prefetch(next + p * panel_bytes + next_step / 2, 0, 2);
+        if (kStepBytes > 64) __builtin_prefetch(next + p * panel_bytes + share / 2, 0, 2);
       }
-      next += next_step;
+      next += share;
       Kernel::template step<R, V>(acc, weights_of, x_of);
-      weights += kStepOfPanel;
+      weights += kStepBytes;
       x += Kernel::kStep * Kernel::kInput;
     }
     if constexpr (Kernel::kStep == 2)
@@ -110,12 +115,13 @@ struct Tiles {
     constexpr std::int64_t kWidth = V * Kernel::Isa::kLanes;
     const std::int64_t groups = (b.rows + kMaxRows - 1) / kMaxRows;
     const std::int64_t tiles = groups * (32 / kWidth);  // on one panel
+    const std::int64_t share = (kStepOfPanel<Kernel> + tiles - 1) / tiles;
     for (std::int64_t panel = 0; panel < b.panels; ++panel)
       for (std::int64_t t = 0; t < tiles; ++t) {
         const std::int64_t group = t / (32 / kWidth);
         const std::int64_t row = group * b.rows / groups;
         const Run one = tile((group + 1) * b.rows / groups - row, std::make_integer_sequence<int, kMaxRows>());
-        one(b, row, panel * 32 + t % (32 / kWidth) * kWidth, t, tiles);
+        one(b, row, panel * 32 + t % (32 / kWidth) * kWidth, t, share);
       }
   }
 };
@@ -124,7 +130,7 @@ struct Tiles {
 template <class Kernel, int V, int kMaxRows, int kTogether>
 void run_tiles(const MatmulBlock& b) {
   if (b.rows == 1 && b.panels == kTogether)
-    Tile<Kernel, 1, kTogether * 32 / Kernel::Isa::kLanes>::run(b, 0, 0, 0, 1);
+    Tile<Kernel, 1, kTogether * 32 / Kernel::Isa::kLanes>::run(b, 0, 0, 0, kStepOfPanel<Kernel>);
   else
     Tiles<Kernel, V, kMaxRows>::run(b);
 }

@@ -59,7 +59,7 @@ TEST_F(Show, PartsAreTablesOfAtMost120Cells) {
   EXPECT_HAS(text, "2 node-1");
   EXPECT_HAS(text, "embed  bfloat16 [32002, 96]  token_embedding, vocabulary\n    rank 0: 0+10668 (2.05 MB)");
   EXPECT_HAS(text, "rank 0: whole (192 B)");
-  EXPECT_HAS(text, "3 of 5 prompts without an answer");
+  EXPECT_HAS(text, "\n2 of 5 prompts done\n[bad:3] failed");
   EXPECT_HAS(text, "[later] pending\n");
   EXPECT_HAS(text, "to the first token");
   std::istringstream lines(text);
