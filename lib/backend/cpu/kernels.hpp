@@ -75,7 +75,6 @@ struct CpuKernels {
 const CpuKernels& scalar_kernels() noexcept;
 const CpuKernels& avx2_kernels() noexcept;
 const CpuKernels& avx512_kernels() noexcept;
-const CpuKernels& avx512_bf16_kernels() noexcept;
 const CpuKernels& kernels_of(KernelSet set) noexcept;
 
 }  // namespace tpinfer

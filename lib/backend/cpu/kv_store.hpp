@@ -34,7 +34,7 @@ struct KvLayout {
   std::int64_t tile(std::int64_t block, std::int64_t head, std::int64_t offset_in_block) const noexcept {
     return block * block_bytes + head * head_bytes + offset_in_block / kTilePositions * tile_bytes;
   }
-  /// Bytes from the start of a tile.
+  /// Bytes from the start of a tile to an element of K or V.
   std::int64_t key(std::int64_t channel, std::int64_t lane) const noexcept {
     return ((channel / step * kTilePositions + lane) * step + channel % step) * element;
   }

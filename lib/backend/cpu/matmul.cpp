@@ -12,7 +12,7 @@ namespace {
 
 /// For many rows the channels are done in chunks of about this many: the inputs of a block of rows and the weights of a
 /// panel then stay in the second level cache together.
-constexpr std::int64_t kChunk = 1536;
+constexpr std::int64_t kChunk = 2048;
 constexpr std::int64_t kRowBlock = 128;
 constexpr std::int64_t kInputBytes = 1 << 20;
 /// Weights are fetched this far ahead when they pass by only once.

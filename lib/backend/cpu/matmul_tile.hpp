@@ -44,7 +44,7 @@ struct Tile {
   }
 
   static void run_totals(const MatmulBlock& b, std::int64_t row, std::int64_t col, std::int64_t tile,
-                         std::int64_t tiles) {
+                         std::int64_t share) {
     // Rows of b.totals are often a power of two apart and then share a few cache lines: here they have their own.
     alignas(64) double totals[R][V * Isa::kLanes];
     double* out = b.totals + row * b.stride + col;

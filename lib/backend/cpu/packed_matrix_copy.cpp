@@ -1,6 +1,6 @@
 #include "backend/cpu/packed_matrix_copy.hpp"
 
-#include <emmintrin.h>
+#include <immintrin.h>
 
 #include <algorithm>
 #include <cstring>
@@ -11,57 +11,75 @@ namespace {
 constexpr std::int64_t kLanes = 32;
 constexpr std::int64_t kTileCols = 64;
 
-template <DType dtype>
-float load(const std::byte* at) noexcept {
-  return load_element(at, dtype, 0);
+__attribute__((target("avx,f16c"))) void halves_to_floats_f16c(const std::uint16_t* in, std::int64_t count,
+                                                               float* out) noexcept {
+  std::int64_t i = 0;
+  for (; i + 8 <= count; i += 8)
+    _mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(in + i))));
+  for (; i < count; ++i) out[i] = float16_to_float(in[i]);
 }
 
-template <DType dtype>
-void store(float value, std::byte* at) noexcept {
-  if constexpr (dtype == DType::float32) {
-    std::memcpy(at, &value, 4);
+__attribute__((target("avx,f16c"))) void floats_to_halves_f16c(const float* in, std::int64_t count,
+                                                               std::uint16_t* out) noexcept {
+  std::int64_t i = 0;
+  for (; i + 8 <= count; i += 8)
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i),
+                     _mm256_cvtps_ph(_mm256_loadu_ps(in + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  for (; i < count; ++i) out[i] = float_to_float16(in[i]);
+}
+
+void halves_to_floats(const std::uint16_t* in, std::int64_t count, float* out) noexcept {
+  if (__builtin_cpu_supports("f16c")) return halves_to_floats_f16c(in, count, out);
+  for (std::int64_t i = 0; i < count; ++i) out[i] = float16_to_float(in[i]);
+}
+
+void floats_to_halves(const float* in, std::int64_t count, std::uint16_t* out) noexcept {
+  if (__builtin_cpu_supports("f16c")) return floats_to_halves_f16c(in, count, out);
+  for (std::int64_t i = 0; i < count; ++i) out[i] = float_to_float16(in[i]);
+}
+
+/// Elements `stride` bytes apart, next to each other; not through float, so that the bits of a NaN stay as they are.
+template <class Element>
+void gather(const std::byte* in, std::int64_t stride, std::int64_t count, void* out) noexcept {
+  constexpr std::int64_t kSize = sizeof(Element);
+  if (stride == kSize) {
+    std::memcpy(out, in, static_cast<std::size_t>(count * kSize));
+    return;
+  }
+  auto* to = static_cast<std::byte*>(out);
+  for (std::int64_t i = 0; i < count; ++i) std::memcpy(to + i * kSize, in + i * stride, kSize);
+}
+
+/// At most kTileCols elements from one type to another through float32, which holds each of them exactly.
+void convert_some(const std::byte* in, DType from, std::int64_t stride, std::int64_t count, DType to, std::byte* out) {
+  float floats[kTileCols];
+  std::uint16_t halves[kTileCols];
+  if (from == DType::float32) {
+    gather<float>(in, stride, count, floats);
   } else {
-    const std::uint16_t bits = dtype == DType::bfloat16 ? float_to_bfloat16(value) : float_to_float16(value);
-    std::memcpy(at, &bits, 2);
+    gather<std::uint16_t>(in, stride, count, halves);
+    if (from == DType::float16)
+      halves_to_floats(halves, count, floats);
+    else
+      for (std::int64_t i = 0; i < count; ++i) floats[i] = bfloat16_to_float(halves[i]);
   }
-}
-
-template <DType from, DType to>
-void convert(const std::byte* in, std::int64_t stride, std::int64_t count, std::byte* out) noexcept {
-  constexpr std::int64_t kIn = from == DType::float32 ? 4 : 2;
-  constexpr std::int64_t kOut = to == DType::float32 ? 4 : 2;
-  if (from == to && stride == kIn) {
-    std::memcpy(out, in, static_cast<std::size_t>(count * kIn));
-  } else if (from == to) {  // not through float: the bits of a NaN stay as they are
-    for (std::int64_t i = 0; i < count; ++i) std::memcpy(out + i * kOut, in + i * stride, kIn);
-  } else if (stride == kIn) {  // its own loop, so that the compiler vectorises it
-    for (std::int64_t i = 0; i < count; ++i) store<to>(load<from>(in + i * kIn), out + i * kOut);
-  } else {
-    for (std::int64_t i = 0; i < count; ++i) store<to>(load<from>(in + i * stride), out + i * kOut);
+  if (to == DType::float32) {
+    std::memcpy(out, floats, static_cast<std::size_t>(count) * sizeof(float));
+    return;
   }
-}
-
-template <DType from>
-void convert(const std::byte* in, std::int64_t stride, std::int64_t count, DType to, std::byte* out) noexcept {
-  switch (to) {
-    case DType::float16:
-      return convert<from, DType::float16>(in, stride, count, out);
-    case DType::bfloat16:
-      return convert<from, DType::bfloat16>(in, stride, count, out);
-    default:
-      return convert<from, DType::float32>(in, stride, count, out);
-  }
+  if (to == DType::float16)
+    floats_to_halves(floats, count, halves);
+  else
+    for (std::int64_t i = 0; i < count; ++i) halves[i] = float_to_bfloat16(floats[i]);
+  std::memcpy(out, halves, static_cast<std::size_t>(count) * sizeof(std::uint16_t));
 }
 
 void convert(const std::byte* in, DType from, std::int64_t stride, std::int64_t count, DType to, std::byte* out) {
-  switch (from) {
-    case DType::float16:
-      return convert<DType::float16>(in, stride, count, to, out);
-    case DType::bfloat16:
-      return convert<DType::bfloat16>(in, stride, count, to, out);
-    default:
-      return convert<DType::float32>(in, stride, count, to, out);
-  }
+  if (from == to && from == DType::float32) return gather<float>(in, stride, count, out);
+  if (from == to) return gather<std::uint16_t>(in, stride, count, out);
+  const auto size = static_cast<std::int64_t>(dtype_size(to));
+  for (std::int64_t i = 0; i < count; i += kTileCols)
+    convert_some(in + i * stride, from, stride, std::min(kTileCols, count - i), to, out + i * size);
 }
 
 /// Rows of `Unit`s to units of 32 lanes: unit u of row l goes to to[u * 32 + l].

@@ -1,7 +1,6 @@
 #include "backend/cpu/rotate.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 #include "core/error.hpp"
@@ -26,32 +25,35 @@ void rotate(const float* __restrict x, std::int64_t head_dim, const RopeTable& r
 
 /// One element in the type of the cache.
 struct Float32 {
+  static constexpr std::int64_t kStep = 1;  ///< KvLayout::step
   using Bits = float;
   static Bits from(float x) noexcept { return x; }
 };
 struct Float16 {
+  static constexpr std::int64_t kStep = 1;
   using Bits = std::uint16_t;
   static Bits from(float x) noexcept { return float_to_float16(x); }
 };
 struct Bfloat16 {
+  static constexpr std::int64_t kStep = 2;
   using Bits = std::uint16_t;
   static Bits from(float x) noexcept { return float_to_bfloat16(x); }
 };
 
-template <class Type>
-void put(std::byte* at, float x) noexcept {
-  const auto bits = Type::from(x);
-  std::memcpy(at, &bits, sizeof(bits));
-}
-
+/// Places as KvLayout::key and value say, with the step known to the compiler.
 template <class Type>
 void store_key(const KvLayout& layout, std::byte* tile, std::int64_t lane, const float* k) noexcept {
-  for (std::int64_t c = 0; c < layout.head_dim; ++c) put<Type>(tile + layout.key(c, lane), k[c]);
+  constexpr std::int64_t kStep = Type::kStep;
+  auto* to = reinterpret_cast<typename Type::Bits*>(tile) + lane * kStep;
+  for (std::int64_t c = 0; c < layout.head_dim; ++c)
+    to[c / kStep * kStep * kTilePositions + c % kStep] = Type::from(k[c]);
 }
 
 template <class Type>
 void store_value(const KvLayout& layout, std::byte* tile, std::int64_t lane, const float* v) noexcept {
-  for (std::int64_t c = 0; c < layout.head_dim; ++c) put<Type>(tile + layout.value(c, lane), v[c]);
+  constexpr std::int64_t kStep = Type::kStep;
+  auto* to = reinterpret_cast<typename Type::Bits*>(tile + layout.value(0, lane));
+  for (std::int64_t c = 0; c < layout.head_dim; ++c) to[c * kStep] = Type::from(v[c]);
 }
 
 struct Work {

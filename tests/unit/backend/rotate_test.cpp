@@ -9,11 +9,12 @@
 namespace tpinfer {
 namespace {
 
+constexpr std::int64_t kFirst = 9;  // position of row 0
 constexpr std::int64_t kPositions = 70;
 
 struct Tables {
   explicit Tables(std::int64_t rotary_dim) : dim(rotary_dim) {
-    for (std::int64_t p = 0; p < kPositions; ++p) {
+    for (std::int64_t p = 0; p < kFirst + kPositions; ++p) {
       for (std::int64_t i = 0; i < dim / 2; ++i) {
         cos.push_back(static_cast<float>(std::cos(angle(p, i))));
         sin.push_back(static_cast<float>(std::sin(angle(p, i))));
@@ -60,7 +61,7 @@ TEST_P(Rotate, QueriesAndCacheHoldTheTurnedHeads) {
     for (std::int32_t p = 0; p < kPositions; ++p) {
       const auto row = test::qkv_row(1, p, heads.qkv_cols());
       qkv.insert(qkv.end(), row.begin(), row.end());
-      positions.push_back(p);
+      positions.push_back(p + static_cast<std::int32_t>(kFirst));
       slots.push_back((3 - p / 32) * 32 + p % 32);
     }
     const StepBatch batch{.rows = kPositions, .positions = positions.data(), .slots = slots.data()};
@@ -74,13 +75,13 @@ TEST_P(Rotate, QueriesAndCacheHoldTheTurnedHeads) {
       const float* row = qkv.data() + p * heads.qkv_cols();
       const std::int64_t slot = slots[static_cast<std::size_t>(p)];
       for (std::int64_t i = 0; i < 6 * 24; ++i) {
-        const double exact = turned(tables, row + i / 24 * 24, p, i % 24);
+        const double exact = turned(tables, row + i / 24 * 24, p + kFirst, i % 24);
         ASSERT_NEAR(load_element(q.data(), q_type, static_cast<std::size_t>(p * 6 * 24 + i)), exact,
                     tolerance(q_type, exact));
       }
       for (std::int64_t i = 0; i < 3 * 24; ++i) {
         const std::byte* tile = store.layer(1) + store.layout().tile(slot / 32, i / 24, slot % 32);
-        const double k = turned(tables, row + 6 * 24 + i / 24 * 24, p, i % 24);
+        const double k = turned(tables, row + 6 * 24 + i / 24 * 24, p + kFirst, i % 24);
         const double v = row[9 * 24 + i];
         ASSERT_NEAR(load_element(tile + store.layout().key(i % 24, slot % 16), dtype, 0), k, tolerance(dtype, k));
         ASSERT_NEAR(load_element(tile + store.layout().value(i % 24, slot % 16), dtype, 0), v, tolerance(dtype, v));
