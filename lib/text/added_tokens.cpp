@@ -23,8 +23,9 @@ bool word_at(std::string_view text, std::size_t at) {
   return at < text.size() && is_word(code_point_at(text, at).value);
 }
 
-std::size_t space_begin(std::string_view text, std::size_t end) {
-  while (end > 0) {
+// Where the white space before `end` begins, not before `limit`.
+std::size_t space_begin(std::string_view text, std::size_t limit, std::size_t end) {
+  while (end > limit) {
     const std::size_t begin = previous_begin(text, end);
     if (!is_space(code_point_at(text, begin).value)) break;
     end = begin;
@@ -132,7 +133,7 @@ void AddedTokens::cut(std::string_view text, const StringTrie& trie, const Emit&
     std::size_t begin = at;
     std::size_t end = at += found->size;
     if (token.single_word && (word_before(text, begin) || word_at(text, end))) continue;
-    if (token.lstrip) begin = std::max(space_begin(text, begin), done);
+    if (token.lstrip) begin = space_begin(text, done, begin);
     if (token.rstrip) end = space_end(text, end);
     if (done < begin) emit(done, begin, nullptr);
     emit(begin, end, &token);

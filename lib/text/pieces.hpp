@@ -14,8 +14,10 @@ struct Piece {
 
   std::size_t begin;  // bytes [begin, end) of Pieces::text
   std::size_t end;
-  std::int32_t token;    // id of an added token, or kText
-  bool starts_document;  // begins where the whole input begins
+  std::int32_t token;  // id of an added token, or kText
+  // Begins where the whole input begins. The reference asks whether the original of its first character does: where a
+  // normalizer has taken away or put in something at the very start, its prepend scheme "first" may differ.
+  bool starts_document;
 };
 
 /// The parts of one input, in order, over one buffer. No part is empty.

@@ -15,7 +15,7 @@ struct Span {
 };
 
 /// A compiled Oniguruma pattern over UTF-8, in Oniguruma's own syntax as in Hugging Face's library. Immutable: several
-/// threads may search with it at once.
+/// threads may search with it at once. Character classes are those of the library's Unicode version (6.9.8: 14).
 class Regex {
  public:
   /// `where` names the place of the pattern in complaints; Error(input) when it does not compile.

@@ -1,6 +1,7 @@
 #include "text/tokenizer.hpp"
 
 #include <algorithm>
+#include <variant>
 
 #include "core/json.hpp"
 #include "text/added_tokens.hpp"
@@ -10,6 +11,7 @@
 #include "text/post_processor.hpp"
 #include "text/pre_tokenizer.hpp"
 #include "text/utf8.hpp"
+#include "text/word_level.hpp"
 
 namespace tpinfer {
 namespace {
@@ -23,13 +25,35 @@ Json read_json(const std::filesystem::path& file) {
   return parse_json(text, file.string(), kLimits);
 }
 
-Bpe read_model(const Place& root) {
-  const Place model = root.at("model");
-  // files of old writers have no type; their merges tell
-  const bool named = model.find("type").has_value();
-  if (named ? model.type() != "BPE" : !model.find("merges").has_value()) model.unsupported_type("BPE");
-  return Bpe(model);
-}
+/// What turns a piece of text into ids.
+class TokenModel {
+ public:
+  explicit TokenModel(const Place& place) : kind_(read(place)) {}
+
+  const Vocabulary& vocabulary() const {
+    return std::visit([](const auto& model) -> const Vocabulary& { return model.vocabulary(); }, kind_);
+  }
+
+  void encode(std::string_view piece, std::vector<std::int32_t>& ids, Bpe::Scratch& scratch) const {
+    if (const auto* bpe = std::get_if<Bpe>(&kind_))
+      bpe->encode(piece, ids, scratch);
+    else
+      std::get<WordLevel>(kind_).encode(piece, ids);
+  }
+
+ private:
+  using Kind = std::variant<Bpe, WordLevel>;
+
+  static Kind read(const Place& place) {
+    // files of old writers have no type; their merges tell
+    const bool named = place.find("type").has_value();
+    if (named && place.type() == "WordLevel") return Kind(std::in_place_type<WordLevel>, place);
+    if (named ? place.type() != "BPE" : !place.find("merges").has_value()) place.unsupported_type("BPE, WordLevel");
+    return Kind(std::in_place_type<Bpe>, place);
+  }
+
+  Kind kind_;
+};
 
 template <class T>
 T read_or_default(const Place& root, std::string_view key) {
@@ -50,7 +74,7 @@ struct Tokenizer::Parts {
   explicit Parts(const Place& root)
       : normalizer(read_or_default<Normalizer>(root, "normalizer")),
         pre_tokenizer(read_or_default<PreTokenizer>(root, "pre_tokenizer")),
-        model(read_model(root)),
+        model(root.at("model")),
         added(root.find("added_tokens"), model.vocabulary(), normalizer),
         decoder(read_decoder(root.find("decoder"))) {
     if (const auto place = root.find("post_processor"))
@@ -81,7 +105,7 @@ struct Tokenizer::Parts {
   // "truncation" and "padding" are left aside: they are settings of a training run, and off unless a caller asks.
   Normalizer normalizer;
   PreTokenizer pre_tokenizer;
-  Bpe model;
+  TokenModel model;
   AddedTokens added;
   PostProcessor post_processor;
   std::vector<std::shared_ptr<const DecoderStep>> decoder;

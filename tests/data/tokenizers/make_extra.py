@@ -53,6 +53,10 @@ def build():
         {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": True}]}
     marks["model"]["fuse_unk"] = False
     yield "extra-punctuation", marks
+    first = read("metaspace-first-split")
+    first["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [
+        {"type": "Split", "pattern": {"String": "e"}, "behavior": "MergedWithNext", "invert": False}, first["pre_tokenizer"]]}
+    yield "extra-split-first", first
 
 
 def main(out):

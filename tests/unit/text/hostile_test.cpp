@@ -177,6 +177,16 @@ TEST(HostileFiles, IdsMayHaveGaps) {
   EXPECT_EQ(tokenizer.decode(std::vector<std::int32_t>{4999, 5000, -1, 900000}, false), "hello");
 }
 
+TEST(HostileFiles, IdsWithoutATokenDoNotEndARunOfBytes) {
+  const Tokenizer tokenizer = Tokenizer::load(kData / "models/tiny-llama");
+  std::vector<std::int32_t> ids;
+  for (const char* byte : {"<0xE5>", "<0xAD>", "<0x97>"}) {
+    ids.push_back(tokenizer.token_to_id(byte).value());
+    ids.push_back(2048);
+  }
+  EXPECT_EQ(tokenizer.decode(ids, false), "\xE5\xAD\x97");
+}
+
 TEST(HostileFiles, SpecialTokensAreNamedInTwoWays) {
   const TemporaryFolder folder;
   folder.write("tokenizer.json", byte_level_document().dump());

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "text/normalizer.hpp"
 #include "text/utf8.hpp"
 
 namespace tpinfer::test {
@@ -72,6 +73,14 @@ TEST(NormalForm, ComposesAndSorts) {
   EXPECT_EQ(normal(U"\u212b", NormalForm::nfkd), utf8(U"A\u030a"));
   // U+0898 is a mark since Unicode 14; the reference, which is older here, does not move it
   EXPECT_EQ(normal(U"a\u0898\u0323", NormalForm::nfd), utf8(U"a\u0898\u0323"));
+}
+
+TEST(Normalizer, StepsRunInOrderAndPrependNeedsText) {
+  const Json document = Json::parse(R"({"type":"Sequence","normalizers":[{"type":"Strip","strip_left":true,
+      "strip_right":false},{"type":"Prepend","prepend":"> "},{"type":"Replace","pattern":{"String":" "},"content":"_"}]})");
+  const Normalizer normalizer(Place(document, "normalizer"));
+  EXPECT_EQ(normalizer.apply(" \xE3\x80\x80 a b "), ">_a_b_");
+  EXPECT_EQ(normalizer.apply("  "), "");
 }
 
 TEST(Classes, HoldWhatTheReferenceHolds) {
