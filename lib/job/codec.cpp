@@ -38,7 +38,7 @@ bool is_null_word(std::string_view s) { return s == "null" || s == "true" || s =
 }  // namespace
 
 bool Flag::read(ReadContext& c, const Node& node, bool& out) const {
-  if (!node.is_plain() || (node.text != "true" && node.text != "false")) return c.must_be(node, "true or false");
+  if (!node.is_plain() || (node.text != "true" && node.text != "false")) return c.must_be(node, "true or false", true);
   out = node.text == "true";
   return true;
 }
@@ -140,7 +140,7 @@ Json Duration::write(double value) const { return bare ? Json(value) : Json(fmt:
 
 bool WeightType::read(ReadContext& c, const Node& node, DType& out) const {
   const auto dtype = node.is_scalar() ? dtype_from_name(node.text) : std::nullopt;
-  if (!dtype || !is_weight_type(*dtype)) return c.must_be(node, "float32, float16 or bfloat16");
+  if (!dtype || !is_weight_type(*dtype)) return c.must_be(node, "float32, float16 or bfloat16", true);
   out = *dtype;
   return true;
 }
@@ -194,7 +194,7 @@ bool TimeLimitText::read(ReadContext& c, const Node& node, TimeLimit& out) const
     return true;
   }
   double seconds = 0;
-  c.also = "auto, null or ";
+  c.also = "auto, null";
   const bool good = Duration{1}.read(c, node, seconds);
   c.also.clear();
   if (good) out = {.automatic = false, .seconds = seconds};

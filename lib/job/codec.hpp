@@ -20,15 +20,16 @@ struct ReadContext {
   Problems& problems;
   std::string base_folder;
   std::string key;        // full, e.g. "sampling.top_p"
-  std::string also = {};  // "auto or " where the key takes a word beside its type
+  std::string also = {};  // "auto" where the key takes this word beside its type
 
   bool fail(const Node& node, std::string_view message) {
     problems.add(node.place, key, message);
     return false;
   }
-  /// "must be WHAT, it is VALUE".
-  bool must_be(const Node& node, std::string_view what) {
-    return fail(node, fmt::format("must be {}{}, it is {}", also, what, describe(node)));
+  /// "must be WHAT, it is VALUE"; `what` may be words such as "true or false".
+  bool must_be(const Node& node, std::string_view what, bool words = false) {
+    const std::string_view join = also.empty() ? "" : words ? ", " : " or ";
+    return fail(node, fmt::format("must be {}{}{}, it is {}", also, join, what, describe(node)));
   }
 };
 
@@ -178,7 +179,7 @@ struct Or {
       return true;
     }
     T value{};
-    c.also = null ? "null or " : "auto or ";
+    c.also = null ? "null" : "auto";
     const bool good = codec.read(c, node, value);
     c.also.clear();
     if (good) out = std::move(value);

@@ -143,15 +143,16 @@ Place place_of(const Node& root, std::string_view key) {
   return dot == std::string_view::npos ? entry->value.place : place_of(entry->value, key.substr(dot + 1));
 }
 
-// sampling_given: only those keys were given by the job.
-void forget_unlisted(const std::vector<std::string>& listed, SamplingRequest& request) {
+// sampling_given: only those keys were given by the job. Gives the listed names that are no sampling keys.
+std::vector<std::string> forget_unlisted(std::vector<std::string> listed, SamplingRequest& request) {
   SamplingParams unused;
   DoSample mode = DoSample::automatic;
   visit_sampling(
       [&](std::string_view key, auto& given, auto&, const auto&) {
-        if (std::find(listed.begin(), listed.end(), key) == listed.end()) given.reset();
+        if (std::erase(listed, key) == 0) given.reset();
       },
       request, unused, mode);
+  return listed;
 }
 
 // What no single key shows.
@@ -176,7 +177,10 @@ Job read_job(const Node& root, const std::string& base_folder, Problems& problem
   std::vector<std::string> given;
   const bool listed = reader.field("sampling_given", given, List<Text>{});
   reader.finish();
-  if (listed) forget_unlisted(given, job.sampling);
+  if (listed)
+    for (const std::string& name : forget_unlisted(given, job.sampling))
+      problems.add(place_of(root, "sampling_given"), "sampling_given",
+                   fmt::format("{} is no key of sampling", shown(name)));
   if (problems.empty()) check_together(job, root, problems);
   for (const auto& [key, message] : unsupported_values(job_json(job, {})))
     problems.add(place_of(root, key), key, message);

@@ -26,9 +26,7 @@ class Reader {
   void section(std::string_view key, Body&& body) {
     const Node* node = ask(key);
     const Place place = node ? node->place : levels_.back().place;
-    if (node && !node->is_mapping() && !node->is_null()) {
-      not_a_section(*node, full(key));
-    }
+    if (node && !node->is_mapping() && !node->is_null()) not_a_section(*node, full(key));
     levels_.push_back({node && node->is_mapping() ? node : nullptr, place, full(key), {}});
     body();
     finish();

@@ -1,5 +1,5 @@
 // Bad job files: each complaint with its place, key and advice.
-#include <chrono>
+#include <ctime>
 
 #include "job_support.hpp"
 
@@ -27,7 +27,7 @@ TEST(JobErrors, Types) {
        "4:26: error: engine.prefix_sharing: must be true or false, it is \"true\""},
       {"engine: {prefix_sharing: 1}", "4:26: error: engine.prefix_sharing: must be true or false, it is 1"},
       {"sampling:\n  ignore_eos: y", "5:15: error: sampling.ignore_eos: must be true or false, it is y"},
-      {"sampling:\n  do_sample: on", "5:14: error: sampling.do_sample: must be auto or true or false, it is on"},
+      {"sampling:\n  do_sample: on", "5:14: error: sampling.do_sample: must be auto, true or false, it is on"},
       {"sampling: {top_k: 010}",
        "4:19: error: sampling.top_k: 010 begins with a zero, which some readers take for base 8 (write it without)"},
       {"sampling: {temperature: 00.5}",
@@ -114,8 +114,14 @@ TEST(JobErrors, UnknownKeys) {
 }
 
 TEST(JobErrors, ColumnsCountCharacters) {
-  EXPECT_EQ(complaints("{model: \"\xc3\xa9\xc3\xa9\", nmae: 1, prompts: {file: p}, output: {file: o}}"),
-            std::vector<std::string>{"job.yaml:1:15: error: nmae: unknown key (did you mean name?)"});
+  const std::string text = "{model: \"\xc3\xa9\xc3\xa9\", nmae: 1, prompts: {file: p}, output: {file: o}}";
+  const std::vector<std::string> expected{"job.yaml:1:15: error: nmae: unknown key (did you mean name?)"};
+  EXPECT_EQ(complaints(text), expected);
+  EXPECT_EQ(complaints("\xef\xbb\xbf" + text), expected);
+}
+
+TEST(JobErrors, SamplingGivenNamesSamplingKeys) {
+  check({{"sampling_given: [top_k, topk]", "4:17: error: sampling_given: \"topk\" is no key of sampling"}});
 }
 
 TEST(JobErrors, NotSupportedYet) {
@@ -184,7 +190,7 @@ TEST(JobErrors, AllInOneGoAndInOrder) {
       "engine: {max_num_seqs: yes}\n");
   const std::vector<std::string> expected = {
       "job.yaml:1:1: error: output.file: is missing, the job needs it",
-      "job.yaml:1:25: error: model.dtype: must be auto or float32, float16 or bfloat16, it is int8",
+      "job.yaml:1:25: error: model.dtype: must be auto, float32, float16 or bfloat16, it is int8",
       "job.yaml:2:10: error: prompts.file: is missing, the job needs it",
       "job.yaml:2:19: error: prompts.format: must be auto, text, jsonl, openai, csv or hdf5, it is xml",
       "job.yaml:4:10: error: sampling.top_p: must be a number above 0 and at most 1, it is 7",
@@ -279,13 +285,13 @@ TEST(JobErrors, Documents) {
 }
 
 double seconds_for(const std::string& text, const std::string& expected) {
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();  // of this process: the machine may be busy
   const auto lines = complaints(text);
   EXPECT_FALSE(lines.empty());
   bool found = false;
   for (const auto& line : lines) found = found || line.find(expected) != std::string::npos;
   EXPECT_TRUE(found) << expected << " not in: " << (lines.empty() ? "" : lines[0]);
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
 }
 
 TEST(JobErrors, HostileTextsEndSoon) {
@@ -300,17 +306,17 @@ TEST(JobErrors, HostileTextsEndSoon) {
   };
   const std::string unfinished = "a '[' or '{' here lacks its end";
   EXPECT_LT(seconds_for("a: " + std::string(17, '[') + std::string(17, ']'), "nested deeper than 16 levels"), 1.0);
-  EXPECT_LT(seconds_for(repeat("["), unfinished), 5.0);
-  EXPECT_LT(seconds_for(repeat("{a: "), unfinished), 5.0);
-  EXPECT_LT(seconds_for(repeat("- "), "nested deeper than 16 levels"), 5.0);
-  EXPECT_LT(seconds_for(repeat("? "), "a key must be plain text"), 5.0);
-  EXPECT_LT(seconds_for(repeat("- a\n"), "more than 20000 values"), 5.0);
-  EXPECT_LT(seconds_for(repeat("a,\n", "k: ["), "more than 20000 values"), 5.0);
-  EXPECT_LT(seconds_for(repeat("k: \n"), "occurs twice"), 5.0);
+  EXPECT_LT(seconds_for(repeat("["), unfinished), 10.0);
+  EXPECT_LT(seconds_for(repeat("{a: "), unfinished), 10.0);
+  EXPECT_LT(seconds_for(repeat("- "), "nested deeper than 16 levels"), 10.0);
+  EXPECT_LT(seconds_for(repeat("? "), "a key must be plain text"), 10.0);
+  EXPECT_LT(seconds_for(repeat("- a\n"), "more than 20000 values"), 10.0);
+  EXPECT_LT(seconds_for(repeat("a,\n", "k: ["), "more than 20000 values"), 10.0);
+  EXPECT_LT(seconds_for(repeat("k: \n"), "occurs twice"), 10.0);
   std::string keys;
   for (int i = 0; keys.size() + 16 < most; ++i) keys += fmt::format("k{}: 1\n", i);
-  EXPECT_LT(seconds_for(keys, "more than 20000 values"), 5.0);
-  EXPECT_LT(seconds_for(repeat("x", "\""), "not valid YAML"), 5.0);
+  EXPECT_LT(seconds_for(keys, "more than 20000 values"), 10.0);
+  EXPECT_LT(seconds_for(repeat("x", "\""), "not valid YAML"), 10.0);
 }
 
 }  // namespace

@@ -34,6 +34,13 @@ TEST(JobInclude, EarlierFirstAndTheJobsOwnKeysWin) {
   EXPECT_TRUE(parse_job_text(resolved_yaml(job), "resolved", "/elsewhere") == job);
 }
 
+TEST(JobInclude, AnEmptySectionKeepsThePreset) {
+  const TemporaryFolder folder;
+  folder.write("preset.yaml", "engine: {max_num_seqs: 7}\n");
+  const Job job = load_job(folder.write("job.yaml", "include: [preset.yaml]\nengine:\n" + kSmallest));
+  EXPECT_EQ(job.engine.max_num_seqs, 7);
+}
+
 TEST(JobInclude, CirclesAreRefused) {
   const TemporaryFolder folder;
   const auto a = folder.write("a.yaml", "include: b.yaml\n" + kSmallest);
@@ -73,7 +80,6 @@ TEST(JobInclude, FaultsNameTheirFile) {
 }
 
 TEST(JobSet, Precedence) {
-  const std::string text = kSmallest + "sampling: {max_new_tokens: 4, top_k: 4, logit_bias: {}}\nmodel_path: x\n";
   const Job job =
       parse("prompts: {file: p}\noutput: {file: a.h5}\nsampling: {max_new_tokens: 4, top_k: 4}\n",
             {.sets = {"model=first", "model.path=second", "sampling.max_tokens=5", "sampling.top_k=6",
