@@ -15,7 +15,7 @@ git ls-files '*.hpp' '*.cpp' '*.cu' | xargs clang-format --dry-run -Werror
 
 run_preset() {
   echo "== build: $1"
-  cmake --preset "$1" -DTPINFER_TESTS=ON "${@:2}" >/dev/null
+  cmake --preset "$1" -DTPINFER_TESTS=ON -DTPINFER_CUDA_ARCHITECTURES=90 "${@:2}" >/dev/null
   cmake --build "build/$1"
   echo "== tests: $1"
   ctest --test-dir "build/$1" --output-on-failure -j 2
