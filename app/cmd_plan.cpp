@@ -57,7 +57,7 @@ Job read_target(const PlanOptions& options) {
   if (!std::filesystem::is_directory(options.target, ec))
     return load_job(options.target, {.sets = options.sets, .limit = {}});
   const std::string folder = std::filesystem::absolute(options.target).string();
-  const Json job{{"model", folder}, {"prompts", {{"file", "-"}}}, {"output", {{"file", "answers.h5"}}}};
+  const Json job{{"model", folder}, {"prompts", {{"file", "prompts.jsonl"}}}, {"output", {{"file", "answers.h5"}}}};
   return parse_job_text(job.dump(), options.target, std::filesystem::current_path(),
                         {.sets = options.sets, .limit = {}});
 }

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <numeric>
 #include <optional>
 #include <string_view>
 #include <thread>
@@ -28,13 +29,6 @@ constexpr double kSetupTimeout = 24 * 3600;  // s: rank 0 may encode prompts, or
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
   return value ? value : "";
-}
-
-Log stderr_log(LogLevel least) {
-  return Log([least](LogLevel level, const std::string& text) {
-    if (level < least) return;
-    fmt::print(stderr, "tpinfer: {}{}\n", level == LogLevel::warning ? "warning: " : "", text);
-  });
 }
 
 /// The run on one rank; phases in order, each agreed on by all ranks before the next.
@@ -82,7 +76,7 @@ class JobRun {
       set = std::min(set, static_cast<KernelSet>(other));
     if (!lead()) return;
     job_ = load_job(options_.job_file, options_.overrides);
-    log_ = stderr_log(job_->run.log_level);
+    log_ = Log([this](LogLevel level, const std::string& text) { write_log(level, text); });
     check_job();
     check_output();
     std::vector<std::uint64_t> limits;
@@ -91,6 +85,18 @@ class JobRun {
     prepared_ = prepare(*job_, limits, cpu_activation_dtype, log_);
     prepared_->context.start = start_;
     fill_setup(set);
+  }
+
+  // To stderr from the job's level on; warnings to the result file too.
+  void write_log(LogLevel level, const std::string& text) {
+    const bool warning = level >= LogLevel::warning;
+    if (warning)
+      result_.events.push_back({.time = seconds_since_start(), .rank = 0, .level = "warning", .message = text});
+    if (level >= job_->run.log_level) fmt::print(stderr, "tpinfer: {}{}\n", warning ? "warning: " : "", text);
+  }
+
+  double seconds_since_start() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   }
 
   void check_job() const {
@@ -243,6 +249,7 @@ class JobRun {
 
   // Records of all ranks to rank 0, which writes the file; all agree on the code.
   int finish() {
+    count_inexact_sums();
     const std::vector<std::byte> mine = encode(worker_->finish());
     const auto rows = comm_->gather(mine, 0, "the ranks' records");
     together(*comm_, "writing the result", [&] {
@@ -256,13 +263,24 @@ class JobRun {
     return static_cast<int>(failed[0] > 0 ? ExitCode::prompts_failed : ExitCode::ok);
   }
 
+  // The bitwise promise lapses where a sum was too large to be added exactly: told once.
+  void count_inexact_sums() {
+    const auto counts = comm_->all_gather(static_cast<std::int64_t>(worker_->communication().beyond_exact),
+                                          "sums beyond the exact range");
+    inexact_sums_ = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+    if (lead() && inexact_sums_ > 0)
+      log_.warning("{} sums were too large to be added exactly: their last bits may depend on the number of ranks",
+                   inexact_sums_);
+  }
+
   RunFacts facts() const {
     char host[256] = {};
     ::gethostname(host, sizeof host - 1);
-    const bool full = is_reproducible_count(comm_->size()) && job_->engine.reproducible != Reproducible::batch &&
-                      worker_->communication().beyond_exact == 0;
+    const bool full =
+        is_reproducible_count(comm_->size()) && job_->engine.reproducible != Reproducible::batch && inexact_sums_ == 0;
     return {.created = created_,
             .command = options_.command,
+            .tpinfer_version = kVersion,
             .git_commit = kGitCommit,
             .hostname = host,
             .mpi_library = mpi_library_version(),
@@ -273,9 +291,6 @@ class JobRun {
   }
 
   void report_end() const {
-    if (worker_->communication().beyond_exact > 0)
-      log_.warning("{} sums were too large to be added exactly: their last bits may depend on the number of ranks",
-                   worker_->communication().beyond_exact);
     double first = 1e300;
     double last = 0;
     for (const AnswerRow& row : result_.answers) {
@@ -310,6 +325,7 @@ class JobRun {
   std::uint64_t tokens_ = 0;
   std::size_t done_ = 0;
   std::size_t failed_ = 0;
+  std::int64_t inexact_sums_ = 0;
   bool stepping_ = false;
 };
 

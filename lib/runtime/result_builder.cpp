@@ -6,6 +6,7 @@
 #include <random>
 
 #include "core/exact_sum.hpp"
+#include "output/result_writer.hpp"
 
 namespace tpinfer {
 namespace {
@@ -72,7 +73,9 @@ void describe_run(const Job& job, const Preparation& prepared, const RunFacts& f
   result.created = facts.created;
   result.finished = utc_now();
   result.kernel_set = facts.kernel_set;
+  result.tpinfer_version = facts.tpinfer_version;
   result.git_commit = facts.git_commit;
+  result.hdf5_version = hdf5_library_version();
   result.hostname = facts.hostname;
   result.command = facts.command;
   result.mpi_library = facts.mpi_library;

@@ -10,7 +10,8 @@ namespace tpinfer {
 
 /// Facts of the program and the machine that the caller knows.
 struct RunFacts {
-  std::string created, command, git_commit, hostname, mpi_library, slurm_job_id, kernel_set, plan_digest, reproducible;
+  std::string created, command, tpinfer_version, git_commit, hostname, mpi_library, slurm_job_id, kernel_set,
+      plan_digest, reproducible;
 };
 
 /// ISO 8601 UTC of now, e.g. "2026-01-31T12:00:00Z".
