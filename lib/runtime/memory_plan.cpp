@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "core/error.hpp"
-#include "core/units.hpp"
 
 namespace tpinfer {
 namespace {
@@ -36,9 +35,9 @@ std::int64_t blocks_within(std::uint64_t bytes, std::uint64_t per_block) {
 }
 
 std::string hint_for(const ModelSpec& spec, const ShardingPlan& plan, const RankMemoryPlan& worst) {
-  const std::uint64_t needed = worst.total();
-  std::string hint =
-      fmt::format("set memory.cpu_memory_limit to {} or more if the machine has it", format_bytes_binary(needed));
+  constexpr std::uint64_t kMebibyte = std::uint64_t{1} << 20;
+  const std::uint64_t needed = (worst.total() + kMebibyte - 1) / kMebibyte;  // rounded up, so that it really suffices
+  std::string hint = fmt::format("set memory.cpu_memory_limit to {} MiB or more if the machine has it", needed);
   if (plan.ranks < spec.q_heads) hint += ", use more ranks";
   hint += ", or lower engine.max_num_batched_tokens or engine.max_model_len";
   if (plan.compute_dtype == DType::float32) hint += ", or use model.dtype: bfloat16";

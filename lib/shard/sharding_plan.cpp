@@ -59,6 +59,11 @@ void prove_axis(const PlannedTensor& tensor, const std::vector<PlannedSlice>& sl
   for (const PlannedSlice& slice : slices) all.insert(all.end(), slice.ranges.begin(), slice.ranges.end());
   std::ranges::sort(all, {}, &Range::begin);
   const std::int64_t length = tensor.shape[static_cast<std::size_t>(slices.front().axis)];
+  for (std::size_t rank = 0; tensor.split == Split::replicated && rank < slices.size(); ++rank)
+    if (slices[rank].ranges != std::vector<Range>{{0, length}})
+      throw Error(
+          ExitCode::internal,
+          fmt::format("the plan gives rank {} only a part of {}, which every rank needs whole", rank, tensor.name));
   std::int64_t covered = 0;
   for (const Range& range : all) {
     const bool hole = range.begin > covered;

@@ -114,6 +114,32 @@ TEST(Exactness, OneResultForAnyRanksOrderRowsAndThreads) {
       }
 }
 
+/// Magnitudes that differ so much that sums in float64 would round: only the grid makes their order irrelevant.
+TEST(Exactness, SumsOfAnyMagnitudeAreExactMultiplesOfTheGrid) {
+  const Case c{1408, 24, 0};
+  for (const KernelSet set : available_sets())
+    for (const DType dtype : kWeightTypes) {
+      std::vector<float> values = numbers(kRows * c.width, 0, 1.0F);
+      for (std::size_t i = 0; i < values.size(); ++i)
+        values[i] = std::ldexp(values[i], static_cast<int>(i % static_cast<std::size_t>(c.width) / 64 * 7 % 36) - 24);
+      Values x(values, kRows, c.width, input_type(dtype));
+      const std::vector<double> expected = rank_partials(set, c, dtype, 1, x, 1)[0];
+      for (const double total : expected) EXPECT_EQ(std::ldexp(total, 28), std::nearbyint(std::ldexp(total, 28)));
+      for (const int ranks : {2, 3, 8}) {
+        const auto partials = rank_partials(set, c, dtype, ranks, x, 1);
+        std::vector<double> forward(expected.size());
+        std::vector<double> backward(expected.size());
+        for (std::size_t r = 0; r < partials.size(); ++r)
+          for (std::size_t i = 0; i < expected.size(); ++i) {
+            forward[i] += partials[r][i];
+            backward[i] += partials[partials.size() - 1 - r][i];
+          }
+        EXPECT_TRUE(same_bits(forward, expected)) << "set " << static_cast<int>(set) << " ranks " << ranks;
+        EXPECT_TRUE(same_bits(backward, expected)) << "set " << static_cast<int>(set) << " ranks " << ranks;
+      }
+    }
+}
+
 TEST(Exactness, CloseToFloat64) {
   for (const KernelSet set : available_sets())
     for (const Case& c : kCases) {
