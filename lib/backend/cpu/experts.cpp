@@ -2,27 +2,25 @@
 
 #include <algorithm>
 
-#include "backend/cpu/math.hpp"
 #include "core/error.hpp"
 
 namespace tpinfer {
 namespace {
 
-// Softmax in place, sums in ascending order.
-void softmax(std::vector<float>& values) {
+// Softmax in place; the sum in ascending order.
+void softmax(std::vector<float>& values, Exponentials exponentials) {
   const float best = *std::ranges::max_element(values);
+  for (float& v : values) v -= best;
+  exponentials(values.data(), values.data(), static_cast<std::int64_t>(values.size()));
   float sum = 0;
-  for (float& v : values) {
-    v = exp_f32(v - best);
-    sum += v;
-  }
+  for (const float v : values) sum += v;
   for (float& v : values) v /= sum;
 }
 
-void route_row(const float* logits, const RoutingParams& params, std::int32_t* experts, float* weights,
-               std::vector<float>& scratch) {
+void route_row(const float* logits, const RoutingParams& params, Exponentials exponentials, std::int32_t* experts,
+               float* weights, std::vector<float>& scratch) {
   scratch.assign(logits, logits + params.experts);
-  softmax(scratch);
+  softmax(scratch, exponentials);
   float sum = 0;
   for (std::int64_t k = 0; k < params.per_token; ++k) {
     const auto best = std::ranges::max_element(scratch);  // the first of equals
@@ -34,13 +32,16 @@ void route_row(const float* logits, const RoutingParams& params, std::int32_t* e
   if (params.renormalise)
     for (std::int64_t k = 0; k < params.per_token; ++k) weights[k] /= sum;
   if (!params.shared) return;
+  float gate = -logits[params.experts];
+  exponentials(&gate, &gate, 1);
   experts[params.per_token] = static_cast<std::int32_t>(params.experts);
-  weights[params.per_token] = 1.0F / (1.0F + exp_f32(-logits[params.experts]));
+  weights[params.per_token] = 1.0F / (1.0F + gate);
 }
 
 }  // namespace
 
-void cpu_route(ParallelFor& parallel, const Tensor& logits, const RoutingParams& params, const Routing& routing) {
+void cpu_route(ParallelFor& parallel, Exponentials exponentials, const Tensor& logits, const RoutingParams& params,
+               const Routing& routing) {
   if (routing.slots != params.per_token + (params.shared ? 1 : 0) ||
       logits.cols != params.experts + (params.shared ? 1 : 0))
     throw Error(ExitCode::internal, fmt::format("{} slots and {} logits for {} experts, {} a token", routing.slots,
@@ -48,7 +49,7 @@ void cpu_route(ParallelFor& parallel, const Tensor& logits, const RoutingParams&
   parallel.run(logits.rows, 1, [&](std::int64_t begin, std::int64_t end) {
     std::vector<float> scratch;
     for (std::int64_t row = begin; row < end; ++row)
-      route_row(logits.floats() + row * logits.cols, params, routing.experts + row * routing.slots,
+      route_row(logits.floats() + row * logits.cols, params, exponentials, routing.experts + row * routing.slots,
                 routing.weights + row * routing.slots, scratch);
   });
 }

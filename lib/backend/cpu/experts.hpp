@@ -9,9 +9,12 @@
 
 namespace tpinfer {
 
-/// Backend::route on the CPU: one order of operations for any number of rows, plain arithmetic alike in every kernel
-/// set.
-void cpu_route(ParallelFor& parallel, const Tensor& logits, const RoutingParams& params, const Routing& routing);
+/// y[i] = e^x[i], of one kernel set.
+using Exponentials = void (*)(const float* x, float* y, std::int64_t count);
+
+/// Backend::route on the CPU: one order of operations for any number of rows.
+void cpu_route(ParallelFor& parallel, Exponentials exponentials, const Tensor& logits, const RoutingParams& params,
+               const Routing& routing);
 
 /// The (row, slot) pairs of a step in order of expert: entry i of `rows` and `weights` belongs to expert e for begin[e]
 /// <= i < begin[e + 1].
