@@ -20,7 +20,7 @@ struct MatrixSpec {
   DType dtype = DType::float32;              ///< compute type; stored weights are converted to it on load
   std::vector<std::int64_t> leaf_ends = {};  ///< row-parallel: ends of this rank's leaves in its columns, ascending,
                                              ///< last = cols; empty: one dot product
-  bool lookup_only = false;  ///< rows are only ever looked up (an untied token embedding): no product
+  bool lookup_only = false;                  ///< rows are only ever looked up (an untied token embedding): no product
 };
 
 class PackedMatrix {
@@ -107,6 +107,34 @@ struct AttentionParams {
   std::int64_t window = 0;  ///< position p sees positions p - window + 1 .. p; 0: all up to p
 };
 
+/// Which experts each row goes to: `slots` entries a row in device memory. The routed experts of a row come first, best
+/// first; a shared expert is the last slot of every row, with its own weight.
+struct Routing {
+  std::int32_t* experts = nullptr;  ///< [rows, slots]
+  float* weights = nullptr;         ///< [rows, slots]
+  std::int64_t slots = 0;
+};
+
+struct RoutingParams {
+  std::int64_t experts = 0;    ///< routed ones
+  std::int64_t per_token = 0;  ///< chosen for each row
+  bool renormalise = false;    ///< the chosen weights are scaled to a sum of 1
+  bool shared = false;  ///< column `experts` of the logits is the gate of a shared expert: its weight is the sigmoid
+};
+
+/// The MLP of one expert: gate and up rows in one matrix, then down.
+struct ExpertMatrices {
+  const PackedMatrix* gate_up = nullptr;
+  const PackedMatrix* down = nullptr;
+};
+
+/// Buffers of Backend::experts, made by the caller so that they are planned.
+struct ExpertScratch {
+  Tensor inputs;     ///< [rows * slots, hidden] activation type
+  Tensor up;         ///< [rows * slots, widest gate_up] float32
+  Tensor activated;  ///< [rows * slots, widest channels] activation type
+};
+
 struct DeviceInfo {
   std::string kind;  ///< "cpu" or "cuda"
   std::string name;
@@ -170,6 +198,16 @@ class Backend {
   virtual void activate(const Tensor& x, Activation act, bool gated, const Tensor& out) = 0;
   /// residual [rows, cols] += total (+ bias), float32.
   virtual void add_residual(const Tensor& residual, const float* total, const float* bias) = 0;
+  /// residual row r += row index[r] of the table (a lookup matrix), r < residual.rows.
+  virtual void add_rows(const PackedMatrix& table, const std::int32_t* index, const Tensor& residual) = 0;
+  /// Softmax of the first params.experts columns of logits (float32 [rows, experts (+ 1)]), the per_token best (ties to
+  /// the lower number), their weights.
+  virtual void route(const Tensor& logits, const RoutingParams& params, const Routing& routing) = 0;
+  /// partials [rows, hidden] = sum over a row's slots of weight * down(act(gate_up(x))): each leaf sum of down is
+  /// multiplied by the weight in float32, rounded to the grid and added in float64, so that the order of experts is
+  /// free.
+  virtual void experts(std::span<const ExpertMatrices> experts, const Tensor& x, const Routing& routing, Activation act,
+                       bool gated, const ExpertScratch& scratch, double* partials) = 0;
   /// out row i = x row index[i] (device int32 [out.rows]); float32.
   virtual void gather_rows(const Tensor& x, const std::int32_t* index, const Tensor& out) = 0;
 };

@@ -1,14 +1,17 @@
 #include "model/families.hpp"
 
+#include "model/families/gpt_bigcode.hpp"
 #include "model/families/llama.hpp"
 #include "model/families/mistral.hpp"
+#include "model/families/mixtral.hpp"
+#include "model/families/qwen2.hpp"
+#include "model/families/qwen2_moe.hpp"
 
 namespace tpinfer {
 namespace {
 
 constexpr const FamilySpec* kFamilies[] = {
-    &llama::kFamily,
-    &mistral::kFamily,
+    &llama::kFamily, &mistral::kFamily, &mixtral::kFamily, &qwen2::kFamily, &qwen2_moe::kFamily, &gpt_bigcode::kFamily,
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -16,14 +17,23 @@ enum class Need : std::uint8_t {
   with_mlp_bias,        ///< required when the config's mlp_bias is true, else absent
 };
 
-/// One row of a family's table: "{L}" in the name is the layer. The checkpoint's tensors are NAME.weight and, as `bias`
-/// says, NAME.bias.
+/// In which layers, or for which kind of attention, a row holds.
+enum class When : std::uint8_t { always, dense_layer, sparse_layer, multi_query, multi_head };
+
+/// How the writer of the checkpoint laid the experts out: a tensor each, or all experts of a layer in one. A row of one
+/// layout is not looked for in a checkpoint of the other.
+enum class Layout : std::uint8_t { any, each_expert, all_experts };
+
+/// One row of a family's table: "{L}" in the name is the layer, "{E}" the expert. The checkpoint's tensors are
+/// NAME.weight and, as `bias` says, NAME.bias; a stacked tensor is NAME itself.
 struct TensorRow {
   std::string_view name;
   Role role;
   Need weight = Need::required;
   Need bias = Need::never;
   Fusion fusion = Fusion::none;
+  When when = When::always;
+  Layout layout = Layout::any;
 };
 
 /// Where a family's config.json keeps its sizes; the defaults are Hugging Face's canonical names.
@@ -38,11 +48,26 @@ struct ConfigKeys {
   std::string_view norm_epsilon = "rms_norm_eps";
   std::string_view activation = "hidden_act";
   std::string_view window = "sliding_window";
+  std::string_view experts = "num_experts";
+  std::string_view experts_per_token = "num_experts_per_tok";
+  std::string_view expert_ffn = "moe_intermediate_size";
+  std::string_view shared_ffn = "shared_expert_intermediate_size";
 };
 
 enum class Norm : std::uint8_t { rms, layer };
-enum class Position : std::uint8_t { rope_half };
-enum class Window : std::uint8_t { none, when_set };  ///< when_set: the config's window key, unless null
+enum class Position : std::uint8_t { rope_half, learned };
+/// when_set: the config's window key, unless null; when_used: only with use_sliding_window, from layer
+/// max_window_layers on.
+enum class Window : std::uint8_t { none, when_set, when_used };
+enum class KvHeads : std::uint8_t {
+  from_key,
+  multi_query_flag
+};  ///< the flag: one KV head when multi_query is true (the default), else all
+enum class Moe : std::uint8_t {
+  none,
+  renormalised,
+  norm_topk_prob
+};  ///< softmax over all experts, top k, weights scaled to 1: always, or as the key says
 
 /// The knobs of one transformer block; a field with its default need not be named in a table.
 struct BlockSpec {
@@ -51,6 +76,10 @@ struct BlockSpec {
   Position position = Position::rope_half;
   Window window = Window::none;
   bool tied_by_default = false;  ///< when the config does not say tie_word_embeddings
+  KvHeads kv_heads = KvHeads::from_key;
+  Moe moe = Moe::none;
+  std::string_view activation = "silu";  ///< when the config names none
+  std::int64_t ffn_factor = 0;           ///< the MLP's width in hidden sizes when the config has none; 0: it must
 };
 
 /// A family of checkpoints: which tensors it has and how its block differs. Holds neither sizes nor axes nor code.
@@ -61,6 +90,7 @@ struct FamilySpec {
   BlockSpec block;
   std::span<const TensorRow> tensors;
   std::span<const std::string_view> ignore;  ///< buffers that some checkpoints carry, "{L}" as above
+  std::string_view prefix = {};              ///< of all names; some writers leave it out
 };
 
 }  // namespace tpinfer

@@ -1,15 +1,18 @@
 #include "model/model_spec.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "core/error.hpp"
 #include "core/text_distance.hpp"
+#include "model/expected_tensors.hpp"
 #include "model/families.hpp"
 
 namespace tpinfer {
 namespace {
 
-constexpr std::int64_t kMostLayers = 4096;
+constexpr std::int64_t kMostLayers = 1024;
+constexpr std::int64_t kMostExperts = 1024;
 
 std::string join(const std::vector<std::string>& names) {
   std::string text;
@@ -46,8 +49,8 @@ const FamilySpec& read_family(const ConfigReader& config, const std::string& arc
                            : "the nearest supported one is " + near + "; all: " + join(supported));
 }
 
-ActivationKind read_activation(const ConfigReader& config, std::string_view key) {
-  const std::string name = config.text_or(key, "silu");
+ActivationKind read_activation(const ConfigReader& config, std::string_view key, std::string_view fallback) {
+  const std::string name = config.text_or(key, std::string(fallback));
   if (name == "silu" || name == "swish") return ActivationKind::silu;
   if (name == "gelu") return ActivationKind::gelu;
   if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast") return ActivationKind::gelu_tanh;
@@ -58,7 +61,10 @@ ActivationKind read_activation(const ConfigReader& config, std::string_view key)
 
 void read_heads(const ConfigReader& config, const ConfigKeys& keys, ModelSpec& spec) {
   spec.q_heads = config.count(keys.heads);
-  spec.kv_heads = config.count_or(keys.kv_heads, spec.q_heads);
+  if (spec.family->block.kv_heads == KvHeads::multi_query_flag)
+    spec.kv_heads = config.flag_or("multi_query", true) ? 1 : spec.q_heads;
+  else
+    spec.kv_heads = config.count_or(keys.kv_heads, spec.q_heads);
   if (spec.kv_heads > spec.q_heads || spec.q_heads % spec.kv_heads != 0)
     fail_input("{}: {} ({}) must be a multiple of {} ({})", config.file(), keys.heads, spec.q_heads, keys.kv_heads,
                spec.kv_heads);
@@ -75,7 +81,8 @@ void read_sizes(const ConfigReader& config, ModelSpec& spec) {
   if (spec.layers > kMostLayers)
     fail_input("{}: {} is {}, more than {}", config.file(), keys.layers, spec.layers, kMostLayers);
   read_heads(config, keys, spec);
-  spec.ffn = config.count(keys.ffn);
+  const std::int64_t factor = spec.family->block.ffn_factor;
+  spec.ffn = factor > 0 ? config.count_or(keys.ffn, factor * spec.hidden) : config.count(keys.ffn);
   spec.vocab = config.count("vocab_size");
   for (const auto& [key, value] : {std::pair{keys.hidden, spec.hidden},
                                    {keys.ffn, spec.ffn},
@@ -85,11 +92,58 @@ void read_sizes(const ConfigReader& config, ModelSpec& spec) {
     if (value > (1 << 28)) fail_input("{}: {} is {}, more than {}", config.file(), key, value, 1 << 28);
   spec.max_positions = config.count_or(keys.max_positions, 2048);
   spec.norm_epsilon = config.number_or(keys.norm_epsilon, 1e-6);
-  spec.activation = read_activation(config, keys.activation);
+  spec.activation = read_activation(config, keys.activation, spec.family->block.activation);
   spec.tied_head = config.flag_or("tie_word_embeddings", spec.family->block.tied_by_default);
   spec.attention_bias = config.flag_or("attention_bias", false);
   spec.mlp_bias = config.flag_or("mlp_bias", false);
-  if (spec.family->block.window == Window::when_set) spec.window = config.count_or(keys.window, 0);
+  spec.attention_scale =
+      config.flag_or("scale_attn_weights", true) ? 1.0 / std::sqrt(static_cast<double>(spec.head_dim)) : 1.0;
+}
+
+void read_windows(const ConfigReader& config, ModelSpec& spec) {
+  spec.windows.assign(static_cast<std::size_t>(spec.layers), 0);
+  const Window rule = spec.family->block.window;
+  if (rule == Window::none || (rule == Window::when_used && !config.flag_or("use_sliding_window", false))) return;
+  const std::int64_t window = config.count_or(spec.family->keys.window, 0);
+  std::int64_t first = 0;
+  if (rule == Window::when_used && config.number_or("max_window_layers", 0) > 0)
+    first = config.count("max_window_layers");
+  for (std::int64_t layer = first; layer < spec.layers; ++layer) spec.windows[static_cast<std::size_t>(layer)] = window;
+}
+
+// Which layers are mixtures: all of them, but for mlp_only_layers and those between the steps of decoder_sparse_step.
+void read_sparse_layers(const ConfigReader& config, ModelSpec& spec) {
+  const std::int64_t step = config.count_or("decoder_sparse_step", 1);
+  for (std::int64_t layer = 0; layer < spec.layers; ++layer)
+    spec.sparse_layer[static_cast<std::size_t>(layer)] = (layer + 1) % step == 0 ? 1 : 0;
+  const Json* dense = config.find("mlp_only_layers");
+  if (!dense) return;
+  if (!dense->is_array()) fail_input("{}: mlp_only_layers must be a list, found {}", config.file(), dense->dump());
+  for (const Json& layer : *dense) {
+    if (!layer.is_number_unsigned() || layer.get<std::uint64_t>() >= static_cast<std::uint64_t>(spec.layers))
+      fail_input("{}: mlp_only_layers holds {}, the model has {} layers", config.file(), layer.dump(), spec.layers);
+    spec.sparse_layer[layer.get<std::size_t>()] = 0;
+  }
+}
+
+void read_experts(const ConfigReader& config, ModelSpec& spec) {
+  spec.sparse_layer.assign(static_cast<std::size_t>(spec.layers), 0);
+  const Moe moe = spec.family->block.moe;
+  if (moe == Moe::none) return;
+  const ConfigKeys& keys = spec.family->keys;
+  spec.experts = config.count(keys.experts);
+  spec.experts_per_token = config.count(keys.experts_per_token);
+  if (spec.experts > kMostExperts)
+    fail_input("{}: {} is {}, more than {}", config.file(), keys.experts, spec.experts, kMostExperts);
+  if (spec.experts_per_token > spec.experts)
+    fail_input("{}: {} ({}) is more than {} ({})", config.file(), keys.experts_per_token, spec.experts_per_token,
+               keys.experts, spec.experts);
+  spec.expert_ffn = config.count(keys.expert_ffn);
+  const bool shared =
+      std::ranges::any_of(spec.family->tensors, [](const TensorRow& row) { return row.role == Role::shared_down; });
+  if (shared) spec.shared_ffn = config.count(keys.shared_ffn);
+  spec.renormalise_experts = moe == Moe::renormalised || config.flag_or("norm_topk_prob", false);
+  read_sparse_layers(config, spec);
 }
 
 void read_dtype(const ConfigReader& config, ModelSpec& spec) {
@@ -101,84 +155,6 @@ void read_dtype(const ConfigReader& config, ModelSpec& spec) {
     fail_input("{}: the type {} \"{}\" is not supported (float32, float16 and bfloat16 are)", config.file(), key, name);
 }
 
-bool needed(Need need, const ModelSpec& spec) {
-  switch (need) {
-    case Need::required:
-    case Need::unless_tied:
-      return true;
-    case Need::never:
-      return false;
-    case Need::with_attention_bias:
-      return spec.attention_bias;
-    case Need::with_mlp_bias:
-      return spec.mlp_bias;
-  }
-  return false;
-}
-
-// Stored shape of a weight: it follows from the role.
-std::vector<std::int64_t> weight_shape(Role role, const ModelSpec& s) {
-  const std::int64_t q = s.q_heads * s.head_dim;
-  const std::int64_t kv = s.kv_heads * s.head_dim;
-  switch (role) {
-    case Role::token_embedding:
-    case Role::lm_head:
-      return {s.vocab, s.hidden};
-    case Role::position_embedding:
-      return {s.max_positions, s.hidden};
-    case Role::attn_norm:
-    case Role::mlp_norm:
-    case Role::final_norm:
-      return {s.hidden};
-    case Role::q:
-      return {q, s.hidden};
-    case Role::k:
-    case Role::v:
-      return {kv, s.hidden};
-    case Role::qkv:
-      return {q + 2 * kv, s.hidden};
-    case Role::attn_out:
-      return {s.hidden, q};
-    case Role::mlp_gate:
-    case Role::mlp_up:
-      return {s.ffn, s.hidden};
-    case Role::mlp_gate_up:
-      return {2 * s.ffn, s.hidden};
-    case Role::mlp_down:
-      return {s.hidden, s.ffn};
-  }
-  return {};
-}
-
-std::string with_layer(std::string_view pattern, std::int64_t layer) {
-  std::string name(pattern);
-  if (const auto at = name.find("{L}"); at != std::string::npos) name.replace(at, 3, std::to_string(layer));
-  return name;
-}
-
-void expect_tensors(ModelSpec& spec) {
-  const auto add = [&spec](const TensorRow& row, std::int32_t layer) {
-    ExpectedTensor tensor{.name = with_layer(row.name, layer) + ".weight",
-                          .role = row.role,
-                          .fusion = row.fusion,
-                          .layer = layer,
-                          .shape = weight_shape(row.role, spec),
-                          .ignored = row.weight == Need::unless_tied && spec.tied_head};
-    const std::string bias_name = with_layer(row.name, layer) + ".bias";
-    if (needed(row.weight, spec)) spec.tensors.push_back(tensor);
-    if (!needed(row.bias, spec)) return;
-    tensor.name = bias_name;
-    tensor.bias = true;
-    tensor.shape.resize(1);
-    spec.tensors.push_back(std::move(tensor));
-  };
-  for (const TensorRow& row : spec.family->tensors) {
-    const bool in_layers = row.name.find("{L}") != std::string_view::npos;
-    for (std::int64_t layer = 0; layer < (in_layers ? spec.layers : 1); ++layer)
-      add(row, in_layers ? static_cast<std::int32_t>(layer) : -1);
-  }
-}
-
 }  // namespace
 
 ModelSpec make_model_spec(const Json& json, const std::string& file) {
@@ -188,13 +164,19 @@ ModelSpec make_model_spec(const Json& json, const std::string& file) {
   spec.architecture = read_architecture(config);
   spec.family = &read_family(config, spec.architecture);
   read_sizes(config, spec);
+  read_windows(config, spec);
+  read_experts(config, spec);
   read_dtype(config, spec);
   if (spec.family->block.position == Position::rope_half)
     spec.rope = read_rope(config, spec.head_dim, spec.max_positions);
   spec.eos_token_ids = read_eos_ids(json, file);
   spec.ignore_patterns.assign(spec.family->ignore.begin(), spec.family->ignore.end());
-  expect_tensors(spec);
+  spec.tensors = expected_tensors(spec);
   return spec;
+}
+
+bool ModelSpec::has_layers(bool sparse) const noexcept {
+  return std::ranges::find(sparse_layer, sparse ? 1 : 0) != sparse_layer.end();
 }
 
 std::vector<std::int32_t> read_eos_ids(const Json& config, const std::string& file) {

@@ -21,7 +21,9 @@ struct ExpectedTensor {
   Role role = Role::token_embedding;
   bool bias = false;
   Fusion fusion = Fusion::none;
+  Layout layout = Layout::any;
   std::int32_t layer = -1;          ///< -1: outside the layers
+  std::int32_t expert = -1;         ///< -1: no expert's own
   std::vector<std::int64_t> shape;  ///< as stored: [output features, input features], or [features]
   bool ignored = false;             ///< may be in the checkpoint, is not loaded (a tied head)
 };
@@ -32,11 +34,15 @@ struct ModelSpec {
   std::string architecture;
   std::int64_t hidden = 0, layers = 0, q_heads = 0, kv_heads = 0, head_dim = 0, ffn = 0, vocab = 0;
   std::int64_t max_positions = 0;
+  std::int64_t experts = 0, experts_per_token = 0, expert_ffn = 0, shared_ffn = 0;  ///< shared_ffn 0: no shared expert
+  bool renormalise_experts = false;        ///< the chosen experts' weights are scaled to a sum of 1
+  std::vector<std::uint8_t> sparse_layer;  ///< [layers] 1: a mixture of experts instead of the MLP
   double norm_epsilon = 1e-5;
   ActivationKind activation = ActivationKind::silu;
   bool tied_head = false;
   bool attention_bias = false, mlp_bias = false;
-  std::int64_t window = 0;  ///< sliding attention window in positions; 0: none
+  std::vector<std::int64_t> windows;  ///< [layers] sliding attention window in positions; 0: none
+  double attention_scale = 1;         ///< of q . k
   RopeSpec rope;
   std::optional<DType> config_dtype;         ///< torch_dtype or dtype of the config
   std::vector<std::int32_t> eos_token_ids;   ///< of the config
@@ -44,6 +50,8 @@ struct ModelSpec {
   std::vector<std::string> ignore_patterns;  ///< buffers, "{L}" for a layer number
 
   std::int64_t group() const noexcept { return q_heads / kv_heads; }
+  bool is_sparse(std::int64_t layer) const noexcept { return sparse_layer[static_cast<std::size_t>(layer)] != 0; }
+  bool has_layers(bool sparse) const noexcept;  ///< any sparse, or any dense layer
 };
 
 /// Resolves config.json (its text already parsed; `file` is its name for messages). Error(input) names the key: unknown

@@ -22,6 +22,15 @@ enum class Role : std::uint8_t {
   mlp_up,
   mlp_gate_up,
   mlp_down,
+  router,
+  expert_gate,
+  expert_up,
+  expert_gate_up,
+  expert_down,
+  shared_gate,
+  shared_up,
+  shared_down,
+  shared_expert_gate,
   lm_head,
 };
 
@@ -31,7 +40,9 @@ std::string role_name(Role role, bool bias);
 /// How several logical matrices lie in one stored tensor.
 enum class Fusion : std::uint8_t {
   none,
-  concat,  ///< all rows of the first part, then all of the second, ...
+  concat,    ///< all rows of the first part, then all of the second, ...
+  per_head,  ///< q, k and v rows of head 0, then of head 1, ...
+  stacked,   ///< a third axis in front: one matrix an expert
 };
 
 }  // namespace tpinfer

@@ -70,7 +70,7 @@ MemoryPlan plan_memory(const ModelSpec& spec, const ShardingPlan& plan, const En
   for (const PlannedRank& rank : plan.per_rank) {
     RankMemoryPlan& mine = memory.ranks.emplace_back();
     mine.weights = rank.weights_bytes;
-    mine.workspace = workspace_bytes(spec, rank.share, memory.limits, activation_dtype).total();
+    mine.workspace = WorkspaceSizes(spec, rank.share, memory.limits).bytes(activation_dtype);
     mine.budget = budgets[static_cast<std::size_t>(rank.share.rank)];
     const std::uint64_t per_block = kv_spec(spec, rank.share, plan.compute_dtype, block, 1).bytes_per_block();
     if (cache.bytes) memory.kv_blocks = std::min(memory.kv_blocks, blocks_within(*cache.bytes, per_block));

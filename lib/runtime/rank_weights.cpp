@@ -5,15 +5,6 @@
 namespace tpinfer {
 namespace {
 
-// Local sizes that the fused products are laid out by.
-struct LocalSizes {
-  std::int64_t q_rows, kv_rows, channels;
-};
-
-LocalSizes local_sizes(const ModelSpec& spec, const RankShare& share) {
-  return {share.query_heads.count() * spec.head_dim, share.kv_heads.count() * spec.head_dim, share.channels.count()};
-}
-
 std::vector<std::int64_t> head_leaf_ends(const ModelSpec& spec, const RankShare& share) {
   std::vector<std::int64_t> ends =
       local_leaf_ends(query_head_leaf_cuts(spec.q_heads, spec.kv_heads), share.query_heads);
@@ -21,112 +12,135 @@ std::vector<std::int64_t> head_leaf_ends(const ModelSpec& spec, const RankShare&
   return ends;
 }
 
-bool has_bias(const ModelSpec& spec, Role role) {
-  for (const ExpectedTensor& tensor : spec.tensors)
-    if (tensor.role == role && tensor.bias) return true;
-  return false;
-}
-
-bool any_bias(const ModelSpec& spec, std::initializer_list<Role> roles) {
-  for (const Role role : roles)
-    if (has_bias(spec, role)) return true;
-  return false;
-}
+std::uint64_t bytes_of(const std::unique_ptr<PackedMatrix>& matrix) { return matrix ? matrix->bytes() : 0; }
 
 }  // namespace
 
 RankWeights::RankWeights(Backend& backend, const ModelSpec& spec, const RankShare& share, DType compute)
-    : backend_(&backend), spec_(&spec), share_(share) {
-  const LocalSizes local = local_sizes(spec, share);
-  const auto vector = [&](bool wanted, std::int64_t count) {
-    return wanted && count > 0 ? DeviceBuffer(backend, static_cast<std::size_t>(count) * sizeof(float))
-                               : DeviceBuffer();
-  };
-  const bool qkv_bias = any_bias(spec, {Role::q, Role::k, Role::v, Role::qkv});
-  const bool gate_up_bias = any_bias(spec, {Role::mlp_gate, Role::mlp_up, Role::mlp_gate_up});
-  const bool norm_bias = has_bias(spec, Role::attn_norm);
-  const std::int64_t up_rows = (spec.family->block.gated ? 2 : 1) * local.channels;
-  const std::vector<std::int64_t> channel_leaves = local_leaf_ends(channel_leaf_cuts(spec.ffn), share.channels);
-  embedding_ = backend.create_matrix({.rows = share.vocab.count(),
-                                      .cols = spec.hidden,
-                                      .dtype = compute,
-                                      .leaf_ends = {},
-                                      .lookup_only = !spec.tied_head});
+    : backend_(&backend), spec_(&spec), share_(share), compute_(compute) {
+  embedding_ = backend.create_matrix(
+      {.rows = share.vocab.count(), .cols = spec.hidden, .dtype = compute, .lookup_only = !spec.tied_head});
   if (!spec.tied_head)
-    head_ =
-        backend.create_matrix({.rows = share.vocab.count(), .cols = spec.hidden, .dtype = compute, .leaf_ends = {}});
-  final_norm_ = vector(true, spec.hidden);
-  final_norm_bias_ = vector(norm_bias, spec.hidden);
+    head_ = backend.create_matrix({.rows = share.vocab.count(), .cols = spec.hidden, .dtype = compute});
+  if (spec.family->block.position == Position::learned)
+    positions_ =
+        backend.create_matrix({.rows = spec.max_positions, .cols = spec.hidden, .dtype = compute, .lookup_only = true});
+  final_norm_ = make_vector(true, spec.hidden);
+  final_norm_bias_ = make_vector(has_bias({Role::final_norm}), spec.hidden);
   for (std::int64_t i = 0; i < spec.layers; ++i) {
     LayerWeights& layer = layers_.emplace_back();
-    layer.attn_norm = vector(true, spec.hidden);
-    layer.attn_norm_bias = vector(norm_bias, spec.hidden);
-    layer.mlp_norm = vector(true, spec.hidden);
-    layer.mlp_norm_bias = vector(norm_bias, spec.hidden);
-    layer.qkv = backend.create_matrix(
-        {.rows = local.q_rows + 2 * local.kv_rows, .cols = spec.hidden, .dtype = compute, .leaf_ends = {}});
-    layer.qkv_bias = vector(qkv_bias, local.q_rows + 2 * local.kv_rows);
-    layer.attn_out = backend.create_matrix(
-        {.rows = spec.hidden, .cols = local.q_rows, .dtype = compute, .leaf_ends = head_leaf_ends(spec, share)});
-    layer.attn_out_bias = vector(has_bias(spec, Role::attn_out), spec.hidden);
-    layer.gate_up = backend.create_matrix({.rows = up_rows, .cols = spec.hidden, .dtype = compute, .leaf_ends = {}});
-    layer.gate_up_bias = vector(gate_up_bias, up_rows);
-    layer.down = backend.create_matrix(
-        {.rows = spec.hidden, .cols = local.channels, .dtype = compute, .leaf_ends = channel_leaves});
-    layer.down_bias = vector(has_bias(spec, Role::mlp_down), spec.hidden);
+    make_attention(layer);
+    layer.mlp_norm = make_vector(true, spec.hidden);
+    layer.mlp_norm_bias = make_vector(has_bias({Role::mlp_norm}), spec.hidden);
+    if (spec.is_sparse(i))
+      make_experts(layer);
+    else
+      make_mlp(layer);
   }
 }
 
-WeightTarget RankWeights::layer_target(const ExpectedTensor& tensor, LayerWeights& layer) {
-  const LocalSizes local = local_sizes(*spec_, share_);
+DeviceBuffer RankWeights::make_vector(bool wanted, std::int64_t count) {
+  return wanted && count > 0 ? DeviceBuffer(*backend_, static_cast<std::size_t>(count) * sizeof(float))
+                             : DeviceBuffer();
+}
+
+bool RankWeights::has_bias(std::initializer_list<Role> roles) const {
+  for (const ExpectedTensor& tensor : spec_->tensors)
+    for (const Role role : roles)
+      if (tensor.role == role && tensor.bias) return true;
+  return false;
+}
+
+void RankWeights::make_attention(LayerWeights& layer) {
+  const std::int64_t q_rows = share_.query_heads.count() * spec_->head_dim;
+  const std::int64_t rows = q_rows + 2 * share_.kv_heads.count() * spec_->head_dim;
+  layer.attn_norm = make_vector(true, spec_->hidden);
+  layer.attn_norm_bias = make_vector(has_bias({Role::attn_norm}), spec_->hidden);
+  layer.qkv = backend_->create_matrix({.rows = rows, .cols = spec_->hidden, .dtype = compute_});
+  layer.qkv_bias = make_vector(has_bias({Role::q, Role::k, Role::v, Role::qkv}), rows);
+  layer.attn_out = backend_->create_matrix(
+      {.rows = spec_->hidden, .cols = q_rows, .dtype = compute_, .leaf_ends = head_leaf_ends(*spec_, share_)});
+  layer.attn_out_bias = make_vector(has_bias({Role::attn_out}), spec_->hidden);
+}
+
+MlpWeights RankWeights::make_mlp_weights(Range channels, std::int64_t width) {
+  const std::int64_t rows = (spec_->family->block.gated ? 2 : 1) * channels.count();
+  return {.gate_up = backend_->create_matrix({.rows = rows, .cols = spec_->hidden, .dtype = compute_}),
+          .down = backend_->create_matrix({.rows = spec_->hidden,
+                                           .cols = channels.count(),
+                                           .dtype = compute_,
+                                           .leaf_ends = local_leaf_ends(channel_leaf_cuts(width), channels)})};
+}
+
+void RankWeights::make_mlp(LayerWeights& layer) {
+  layer.mlp = make_mlp_weights(share_.channels, spec_->ffn);
+  layer.gate_up_bias =
+      make_vector(has_bias({Role::mlp_gate, Role::mlp_up, Role::mlp_gate_up}), layer.mlp.gate_up->spec().rows);
+  layer.down_bias = make_vector(has_bias({Role::mlp_down}), spec_->hidden);
+}
+
+void RankWeights::make_experts(LayerWeights& layer) {
+  const bool shared = spec_->shared_ffn > 0;
+  // routing is computed from float32 inputs and weights, alike on every rank
+  layer.router = backend_->create_matrix(
+      {.rows = spec_->experts + (shared ? 1 : 0), .cols = spec_->hidden, .dtype = DType::float32});
+  for (std::int64_t e = 0; e < spec_->experts; ++e)
+    layer.experts.push_back(make_mlp_weights(share_.expert_channels, spec_->expert_ffn));
+  if (shared) layer.experts.push_back(make_mlp_weights(share_.shared_channels, spec_->shared_ffn));
+}
+
+WeightTarget RankWeights::layer_target(const ExpectedTensor& tensor, std::int64_t expert, LayerWeights& layer) {
+  const std::int64_t q_rows = share_.query_heads.count() * spec_->head_dim;
+  const std::int64_t kv_rows = share_.kv_heads.count() * spec_->head_dim;
   const auto fused = [&](std::unique_ptr<PackedMatrix>& matrix, DeviceBuffer& bias, std::int64_t row) -> WeightTarget {
     return tensor.bias ? WeightTarget{nullptr, &bias, row} : WeightTarget{matrix.get(), nullptr, row};
   };
+  // up lies behind gate
+  const auto up_row = [&](Range channels) { return spec_->family->block.gated ? channels.count() : 0; };
   switch (tensor.role) {
-    case Role::attn_norm:
-      return {nullptr, tensor.bias ? &layer.attn_norm_bias : &layer.attn_norm, 0};
-    case Role::mlp_norm:
-      return {nullptr, tensor.bias ? &layer.mlp_norm_bias : &layer.mlp_norm, 0};
+    case Role::attn_norm: return {nullptr, tensor.bias ? &layer.attn_norm_bias : &layer.attn_norm, 0};
+    case Role::mlp_norm: return {nullptr, tensor.bias ? &layer.mlp_norm_bias : &layer.mlp_norm, 0};
     case Role::q:
-    case Role::qkv:
-      return fused(layer.qkv, layer.qkv_bias, 0);
-    case Role::k:
-      return fused(layer.qkv, layer.qkv_bias, local.q_rows);
-    case Role::v:
-      return fused(layer.qkv, layer.qkv_bias, local.q_rows + local.kv_rows);
-    case Role::attn_out:
-      return fused(layer.attn_out, layer.attn_out_bias, 0);
+    case Role::qkv: return fused(layer.qkv, layer.qkv_bias, 0);
+    case Role::k: return fused(layer.qkv, layer.qkv_bias, q_rows);
+    case Role::v: return fused(layer.qkv, layer.qkv_bias, q_rows + kv_rows);
+    case Role::attn_out: return fused(layer.attn_out, layer.attn_out_bias, 0);
     case Role::mlp_gate:
-    case Role::mlp_gate_up:
-      return fused(layer.gate_up, layer.gate_up_bias, 0);
-    case Role::mlp_up:
-      return fused(layer.gate_up, layer.gate_up_bias, spec_->family->block.gated ? local.channels : 0);
-    case Role::mlp_down:
-      return fused(layer.down, layer.down_bias, 0);
-    default:
-      throw Error(ExitCode::internal, "no place for the tensor " + tensor.name);
+    case Role::mlp_gate_up: return fused(layer.mlp.gate_up, layer.gate_up_bias, 0);
+    case Role::mlp_up: return fused(layer.mlp.gate_up, layer.gate_up_bias, up_row(share_.channels));
+    case Role::mlp_down: return fused(layer.mlp.down, layer.down_bias, 0);
+    case Role::router: return {layer.router.get(), nullptr, 0};
+    case Role::shared_expert_gate: return {layer.router.get(), nullptr, spec_->experts};
+    case Role::expert_gate:
+    case Role::expert_gate_up: return {layer.experts[static_cast<std::size_t>(expert)].gate_up.get(), nullptr, 0};
+    case Role::expert_up:
+      return {layer.experts[static_cast<std::size_t>(expert)].gate_up.get(), nullptr, up_row(share_.expert_channels)};
+    case Role::expert_down: return {layer.experts[static_cast<std::size_t>(expert)].down.get(), nullptr, 0};
+    case Role::shared_gate: return {layer.experts.back().gate_up.get(), nullptr, 0};
+    case Role::shared_up: return {layer.experts.back().gate_up.get(), nullptr, up_row(share_.shared_channels)};
+    case Role::shared_down: return {layer.experts.back().down.get(), nullptr, 0};
+    default: throw Error(ExitCode::internal, "no place for the tensor " + tensor.name);
   }
 }
 
-WeightTarget RankWeights::target(const ExpectedTensor& tensor) {
-  if (tensor.layer >= 0) return layer_target(tensor, layers_[static_cast<std::size_t>(tensor.layer)]);
+WeightTarget RankWeights::target(const ExpectedTensor& tensor, std::int64_t expert) {
+  if (tensor.layer >= 0) return layer_target(tensor, expert, layers_[static_cast<std::size_t>(tensor.layer)]);
   switch (tensor.role) {
-    case Role::token_embedding:
-      return {embedding_.get(), nullptr, 0};
-    case Role::lm_head:
-      return {head_.get(), nullptr, 0};
-    case Role::final_norm:
-      return {nullptr, tensor.bias ? &final_norm_bias_ : &final_norm_, 0};
-    default:
-      throw Error(ExitCode::internal, "no place for the tensor " + tensor.name);
+    case Role::token_embedding: return {embedding_.get(), nullptr, 0};
+    case Role::position_embedding: return {positions_.get(), nullptr, 0};
+    case Role::lm_head: return {head_.get(), nullptr, 0};
+    case Role::final_norm: return {nullptr, tensor.bias ? &final_norm_bias_ : &final_norm_, 0};
+    default: throw Error(ExitCode::internal, "no place for the tensor " + tensor.name);
   }
 }
 
 std::uint64_t RankWeights::bytes() const {
   std::uint64_t total =
-      embedding_->bytes() + (head_ ? head_->bytes() : 0) + final_norm_.bytes() + final_norm_bias_.bytes();
+      bytes_of(embedding_) + bytes_of(head_) + bytes_of(positions_) + final_norm_.bytes() + final_norm_bias_.bytes();
   for (const LayerWeights& layer : layers_) {
-    for (const auto* matrix : {&layer.qkv, &layer.attn_out, &layer.gate_up, &layer.down}) total += (*matrix)->bytes();
+    total += bytes_of(layer.qkv) + bytes_of(layer.attn_out) + bytes_of(layer.mlp.gate_up) + bytes_of(layer.mlp.down) +
+             bytes_of(layer.router);
+    for (const MlpWeights& expert : layer.experts) total += bytes_of(expert.gate_up) + bytes_of(expert.down);
     for (const auto* vector : {&layer.attn_norm, &layer.attn_norm_bias, &layer.mlp_norm, &layer.mlp_norm_bias,
                                &layer.qkv_bias, &layer.attn_out_bias, &layer.gate_up_bias, &layer.down_bias})
       total += vector->bytes();

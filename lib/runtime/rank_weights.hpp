@@ -17,6 +17,12 @@ struct WeightTarget {
   std::int64_t row = 0;
 };
 
+/// One MLP's part of this rank: of a dense layer, an expert or a shared expert.
+struct MlpWeights {
+  std::unique_ptr<PackedMatrix> gate_up;  ///< [2 channels, hidden] (gate first), or [channels, hidden] when not gated
+  std::unique_ptr<PackedMatrix> down;     ///< [hidden, channels], row-parallel
+};
+
 /// One layer's part of this rank. Q, K, V are one product, gate and up another, however the checkpoint stores them.
 struct LayerWeights {
   DeviceBuffer attn_norm, attn_norm_bias, mlp_norm, mlp_norm_bias;  ///< [hidden]
@@ -24,10 +30,13 @@ struct LayerWeights {
   DeviceBuffer qkv_bias;                                            ///< [(q_heads + 2 kv_heads) head_dim]
   std::unique_ptr<PackedMatrix> attn_out;                           ///< [hidden, q_heads head_dim], row-parallel
   DeviceBuffer attn_out_bias;                                       ///< [hidden], whole on every rank
-  std::unique_ptr<PackedMatrix> gate_up;  ///< [2 channels, hidden] (gate first), or [channels, hidden] when not gated
+  MlpWeights mlp;                                                   ///< of a dense layer
   DeviceBuffer gate_up_bias;
-  std::unique_ptr<PackedMatrix> down;  ///< [hidden, channels], row-parallel
-  DeviceBuffer down_bias;              ///< [hidden], whole on every rank
+  DeviceBuffer down_bias;  ///< [hidden], whole on every rank
+  // of a mixture of experts
+  std::unique_ptr<PackedMatrix>
+      router;                       ///< [experts (+ 1: the shared expert's gate), hidden], float32, whole on every rank
+  std::vector<MlpWeights> experts;  ///< the routed ones, then the shared one when there is one
 };
 
 /// This rank's weights in its own device memory, addressed by role and layer.
@@ -39,22 +48,33 @@ class RankWeights {
   const LayerWeights& layer(std::int64_t index) const { return layers_[static_cast<std::size_t>(index)]; }
   const PackedMatrix& embedding() const { return *embedding_; }
   const PackedMatrix& head() const { return head_ ? *head_ : *embedding_; }
+  /// Learned positions [max_positions, hidden], whole on every rank; null for models without.
+  const PackedMatrix* positions() const { return positions_.get(); }
   const DeviceBuffer& final_norm() const { return final_norm_; }
   const DeviceBuffer& final_norm_bias() const { return final_norm_bias_; }
 
-  /// Where the stored tensor of this role goes.
-  WeightTarget target(const ExpectedTensor& tensor);
+  /// Where the stored tensor of this role goes; `expert` is the one of a stacked tensor's matrices, else the tensor's
+  /// own.
+  WeightTarget target(const ExpectedTensor& tensor, std::int64_t expert);
   /// Device bytes owned, padding included.
   std::uint64_t bytes() const;
 
  private:
-  WeightTarget layer_target(const ExpectedTensor& tensor, LayerWeights& layer);
+  void make_attention(LayerWeights& layer);
+  void make_mlp(LayerWeights& layer);
+  void make_experts(LayerWeights& layer);
+  MlpWeights make_mlp_weights(Range channels, std::int64_t width);
+  DeviceBuffer make_vector(bool wanted, std::int64_t count);
+  bool has_bias(std::initializer_list<Role> roles) const;
+  WeightTarget layer_target(const ExpectedTensor& tensor, std::int64_t expert, LayerWeights& layer);
 
   Backend* backend_;
   ModelSpec const* spec_;
   RankShare share_;
+  DType compute_;
   std::unique_ptr<PackedMatrix> embedding_;
   std::unique_ptr<PackedMatrix> head_;  ///< null when tied
+  std::unique_ptr<PackedMatrix> positions_;
   DeviceBuffer final_norm_, final_norm_bias_;
   std::vector<LayerWeights> layers_;
 };

@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 
+#include "core/bytes.hpp"
 #include "core/error.hpp"
 #include "core/units.hpp"
 #include "memory/process_memory.hpp"
@@ -119,12 +121,22 @@ void RankWorker::check_owned() const {
 }
 
 void RankWorker::compare_replicated(Communicator& comm) const {
-  const auto sums =
-      comm.all_gather(static_cast<std::int64_t>(report_.replicated_checksum), "comparing replicated tensors");
-  for (std::size_t rank = 1; rank < sums.size(); ++rank)
-    if (sums[rank] != sums[0])
-      throw Error(ExitCode::input, fmt::format("rank {} read other bytes of the replicated tensors than rank 0", rank),
+  std::vector<std::uint64_t> mine;
+  for (const ReplicatedChecksum& sum : report_.replicated) mine.push_back(sum.hash);
+  const auto all = comm.gather(std::as_bytes(std::span(mine)), 0, "checksums of replicated tensors");
+  together(comm, "comparing replicated tensors", [&] {
+    for (std::size_t rank = 1; rank < all.size(); ++rank) {
+      std::vector<std::uint64_t> theirs(all[rank].size() / sizeof(std::uint64_t));
+      std::memcpy(theirs.data(), all[rank].data(), all[rank].size());
+      const auto [here, there] = std::ranges::mismatch(mine, theirs);
+      if (here == mine.end() && there == theirs.end()) continue;
+      const auto at = static_cast<std::size_t>(here - mine.begin());
+      throw Error(ExitCode::input,
+                  fmt::format("rank {} read other bytes of {} than rank 0", rank,
+                              at < mine.size() ? report_.replicated[at].name : "the model"),
                   "do all hosts see the same model folder?");
+    }
+  });
 }
 
 void RankWorker::build(Communicator& comm) {
@@ -156,7 +168,8 @@ RankRow RankWorker::finish() {
   w.bytes_owned = weights_->bytes();
   w.n_tensors = report_.tensors;
   w.load_seconds = report_.seconds;
-  w.checksum = report_.replicated_checksum;
+  for (const ReplicatedChecksum& sum : report_.replicated)
+    w.checksum = hash_bytes(std::as_bytes(std::span(&sum.hash, 1)), w.checksum);
   const auto& by_role = setup_.plan.per_rank[static_cast<std::size_t>(rank_)].bytes_by_role;
   const std::vector<std::string> roles = setup_.plan.role_names();
   for (std::size_t c = 0; c < roles.size(); ++c) {

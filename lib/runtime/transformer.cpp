@@ -1,82 +1,25 @@
 #include "runtime/transformer.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/error.hpp"
 
 namespace tpinfer {
 namespace {
 
-constexpr std::int64_t kLogitBytes = 64 << 20;
-
 Activation backend_activation(ActivationKind kind) {
   switch (kind) {
-    case ActivationKind::silu:
-      return Activation::silu;
-    case ActivationKind::gelu:
-      return Activation::gelu;
-    case ActivationKind::gelu_tanh:
-      return Activation::gelu_tanh;
-    case ActivationKind::relu:
-      return Activation::relu;
+    case ActivationKind::silu: return Activation::silu;
+    case ActivationKind::gelu: return Activation::gelu;
+    case ActivationKind::gelu_tanh: return Activation::gelu_tanh;
+    case ActivationKind::relu: return Activation::relu;
   }
   return Activation::silu;
 }
 
-// Element counts of every buffer, in one place for allocation and prediction.
-struct BufferSizes {
-  std::int64_t hidden, qkv, q, up, channels, head_hidden, local_logits, all_logits, step_ints, rope;
-
-  BufferSizes(const ModelSpec& spec, const RankShare& share, const TransformerLimits& limits) {
-    const std::int64_t rows = limits.max_rows;
-    const AttentionHeads heads{share.query_heads.count(), share.kv_heads.count(), spec.head_dim};
-    hidden = rows * spec.hidden;
-    qkv = rows * heads.qkv_cols();
-    q = rows * heads.q_heads * heads.head_dim;
-    channels = rows * share.channels.count();
-    up = channels * (spec.family->block.gated ? 2 : 1);
-    head_hidden = limits.logit_rows * spec.hidden;
-    local_logits = limits.logit_rows * share.vocab.count();
-    all_logits = share.rank == 0 ? limits.logit_rows * spec.vocab : 0;
-    // tokens, positions, slots, logit rows, row begins, block tables of the smallest block
-    const std::int64_t table = (limits.max_model_len + 15) / 16;
-    step_ints = 4 * rows + limits.max_sequences + 1 + limits.max_sequences * table;
-    rope = limits.max_model_len * spec.rope.rotary_dim / 2;
-  }
-};
-
 std::uint64_t of_type(std::int64_t count, DType dtype) { return static_cast<std::uint64_t>(count) * dtype_size(dtype); }
 
 }  // namespace
-
-std::int64_t logit_rows_for(std::int64_t vocab, std::int64_t most_rows) noexcept {
-  return std::clamp<std::int64_t>(std::min<std::int64_t>(kLogitBytes / (vocab * 4), most_rows),
-                                  std::min<std::int64_t>(16, most_rows), 256);
-}
-
-std::int64_t most_partials(const ModelSpec& spec, const TransformerLimits& limits) noexcept {
-  return limits.max_rows * spec.hidden;
-}
-
-std::int64_t most_gathered(const ModelSpec& spec, const TransformerLimits& limits) noexcept {
-  return limits.logit_rows * spec.vocab;
-}
-
-WorkspaceBytes workspace_bytes(const ModelSpec& spec, const RankShare& share, const TransformerLimits& limits,
-                               DType act) {
-  const BufferSizes n(spec, share, limits);
-  WorkspaceBytes bytes;
-  bytes.device = 4 * static_cast<std::uint64_t>(2 * n.hidden + n.qkv + n.up + n.head_hidden + n.local_logits +
-                                                n.all_logits + n.step_ints + 2 * n.rope) +
-                 of_type(n.hidden + 2 * n.q + n.channels + n.head_hidden, act);
-  // two float64 buffers of partial sums, and this rank's part of the float32 results and gathered logits
-  bytes.window = static_cast<std::uint64_t>(2 * n.hidden) * sizeof(double) +
-                 static_cast<std::uint64_t>(n.hidden + n.local_logits) * sizeof(float);
-  bytes.host = static_cast<std::uint64_t>(n.all_logits) * sizeof(float) +
-               static_cast<std::uint64_t>(n.step_ints) * sizeof(std::int32_t);
-  return bytes;
-}
 
 Transformer::Transformer(Backend& backend, DeviceCommunicator& comm, const ModelSpec& spec, const RankShare& share,
                          const RankWeights& weights, KvStore& kv, const TransformerLimits& limits)
@@ -91,7 +34,7 @@ Transformer::Transformer(Backend& backend, DeviceCommunicator& comm, const Model
       act_dtype_(backend.activation_dtype(kv.spec().dtype)) {
   const std::vector<std::int64_t> cuts = even_cuts(spec.vocab, share.ranks);
   for (std::size_t r = 0; r + 1 < cuts.size(); ++r) vocab_widths_.push_back(cuts[r + 1] - cuts[r]);
-  const BufferSizes n(spec, share, limits);
+  const WorkspaceSizes n(spec, share, limits);
   const auto make = [&](std::int64_t count, DType dtype) { return DeviceBuffer(backend, of_type(count, dtype)); };
   residual_ = make(n.hidden, DType::float32);
   total_ = make(n.hidden, DType::float32);
@@ -101,6 +44,13 @@ Transformer::Transformer(Backend& backend, DeviceCommunicator& comm, const Model
   attended_ = make(n.q, act_dtype_);
   gate_up_ = make(n.up, DType::float32);
   activated_ = make(n.channels, act_dtype_);
+  router_in_ = make(n.router_in, DType::float32);
+  router_logits_ = make(n.router_logits, DType::float32);
+  chosen_ = make(n.choices, DType::int32);
+  chosen_weights_ = make(n.choices, DType::float32);
+  expert_in_ = make(n.expert_in, act_dtype_);
+  expert_up_ = make(n.expert_up, DType::float32);
+  expert_activated_ = make(n.expert_channels, act_dtype_);
   head_in_ = make(n.head_hidden, DType::float32);
   head_normed_ = make(n.head_hidden, act_dtype_);
   local_logits_ = make(n.local_logits, DType::float32);
@@ -161,6 +111,8 @@ StepBatch Transformer::upload(const Step& step) {
 void Transformer::embed(const StepBatch& batch) {
   backend_.embed(weights_.embedding(), share_.vocab.begin, batch, comm_.partials());
   comm_.reduce(batch.rows * spec_.hidden, residual_.as<float>());
+  if (const PackedMatrix* table = weights_.positions())
+    backend_.add_rows(*table, batch.positions, activations(residual_, DType::float32, batch.rows, spec_.hidden));
 }
 
 void Transformer::attention_block(std::int64_t index, const StepBatch& batch) {
@@ -174,26 +126,62 @@ void Transformer::attention_block(std::int64_t index, const StepBatch& batch) {
   backend_.matmul(*layer.qkv, normed, layer.qkv_bias.as<float>(), qkv);
   backend_.rotate_and_store(qkv, heads_, {cos_.as<float>(), sin_.as<float>(), spec_.rope.rotary_dim}, batch, kv_, index,
                             q);
-  const AttentionParams params{.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(spec_.head_dim))),
-                               .window = spec_.window};
+  const AttentionParams params{.scale = static_cast<float>(spec_.attention_scale),
+                               .window = spec_.windows[static_cast<std::size_t>(index)]};
   backend_.attention(q, heads_, params, batch, kv_, index, attended);
   backend_.matmul_partial(*layer.attn_out, attended, comm_.partials());
   comm_.reduce(batch.rows * spec_.hidden, total_.as<float>());
   backend_.add_residual(residual, total_.as<float>(), layer.attn_out_bias.as<float>());
 }
 
-void Transformer::mlp_block(std::int64_t index, const StepBatch& batch) {
-  const LayerWeights& layer = weights_.layer(index);
+void Transformer::dense_partials(const LayerWeights& layer, std::int64_t rows) {
   const bool gated = spec_.family->block.gated;
   const std::int64_t channels = share_.channels.count();
-  const Tensor residual = activations(residual_, DType::float32, batch.rows, spec_.hidden);
-  const Tensor normed = activations(normed_, act_dtype_, batch.rows, spec_.hidden);
-  const Tensor up = activations(gate_up_, DType::float32, batch.rows, gated ? 2 * channels : channels);
-  const Tensor activated = activations(activated_, act_dtype_, batch.rows, channels);
-  backend_.norm(residual, norm_params(layer.mlp_norm, layer.mlp_norm_bias), normed);
-  backend_.matmul(*layer.gate_up, normed, layer.gate_up_bias.as<float>(), up);
+  const Tensor up = activations(gate_up_, DType::float32, rows, gated ? 2 * channels : channels);
+  const Tensor activated = activations(activated_, act_dtype_, rows, channels);
+  backend_.matmul(*layer.mlp.gate_up, activations(normed_, act_dtype_, rows, spec_.hidden),
+                  layer.gate_up_bias.as<float>(), up);
   backend_.activate(up, backend_activation(spec_.activation), gated, activated);
-  backend_.matmul_partial(*layer.down, activated, comm_.partials());
+  backend_.matmul_partial(*layer.mlp.down, activated, comm_.partials());
+}
+
+// The routed experts and the shared one give one partial sum, so that the layer needs one reduction.
+void Transformer::expert_partials(const LayerWeights& layer, std::int64_t rows) {
+  const bool shared = spec_.shared_ffn > 0;
+  const std::int64_t slots = expert_slots(spec_);
+  const Tensor residual = activations(residual_, DType::float32, rows, spec_.hidden);
+  const Tensor router_in = activations(router_in_, DType::float32, rows, spec_.hidden);
+  const Tensor router_logits = activations(router_logits_, DType::float32, rows, spec_.experts + (shared ? 1 : 0));
+  const Routing routing{.experts = chosen_.as<std::int32_t>(), .weights = chosen_weights_.as<float>(), .slots = slots};
+  backend_.norm(residual, norm_params(layer.mlp_norm, layer.mlp_norm_bias), router_in);
+  backend_.matmul(*layer.router, router_in, nullptr, router_logits);
+  backend_.route(router_logits,
+                 {.experts = spec_.experts,
+                  .per_token = spec_.experts_per_token,
+                  .renormalise = spec_.renormalise_experts,
+                  .shared = shared},
+                 routing);
+  expert_list_.clear();
+  for (const MlpWeights& expert : layer.experts) expert_list_.push_back({expert.gate_up.get(), expert.down.get()});
+  const std::int64_t channels = std::max(share_.expert_channels.count(), share_.shared_channels.count());
+  const bool gated = spec_.family->block.gated;
+  const ExpertScratch scratch{
+      .inputs = activations(expert_in_, act_dtype_, rows * slots, spec_.hidden),
+      .up = activations(expert_up_, DType::float32, rows * slots, gated ? 2 * channels : channels),
+      .activated = activations(expert_activated_, act_dtype_, rows * slots, channels)};
+  backend_.experts(expert_list_, activations(normed_, act_dtype_, rows, spec_.hidden), routing,
+                   backend_activation(spec_.activation), gated, scratch, comm_.partials());
+}
+
+void Transformer::mlp_block(std::int64_t index, const StepBatch& batch) {
+  const LayerWeights& layer = weights_.layer(index);
+  const Tensor residual = activations(residual_, DType::float32, batch.rows, spec_.hidden);
+  backend_.norm(residual, norm_params(layer.mlp_norm, layer.mlp_norm_bias),
+                activations(normed_, act_dtype_, batch.rows, spec_.hidden));
+  if (spec_.is_sparse(index))
+    expert_partials(layer, batch.rows);
+  else
+    dense_partials(layer, batch.rows);
   comm_.reduce(batch.rows * spec_.hidden, total_.as<float>());
   backend_.add_residual(residual, total_.as<float>(), layer.down_bias.as<float>());
 }

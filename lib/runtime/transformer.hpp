@@ -10,33 +10,9 @@
 #include "comm/device_communicator.hpp"
 #include "runtime/rank_weights.hpp"
 #include "runtime/step.hpp"
+#include "runtime/workspace.hpp"
 
 namespace tpinfer {
-
-/// Sizes that the forward pass allocates its buffers for; the same on all ranks.
-struct TransformerLimits {
-  std::int64_t max_rows = 2048;       ///< rows of one step
-  std::int64_t max_sequences = 256;   ///< sequences of one step
-  std::int64_t max_model_len = 2048;  ///< positions of one sequence
-  std::int64_t logit_rows = 64;       ///< rows that go through the head at once
-};
-
-/// Rows of logits at once that keep the [rows, vocab] buffer near 64 MiB.
-std::int64_t logit_rows_for(std::int64_t vocab, std::int64_t most_rows) noexcept;
-
-/// Device and shared bytes of the forward pass' buffers on one rank; a pure function, used by the plan.
-struct WorkspaceBytes {
-  std::uint64_t device = 0;  ///< activations, step arrays, rotary tables
-  std::uint64_t window = 0;  ///< partial sums of the collectives
-  std::uint64_t host = 0;    ///< logits on rank 0
-  std::uint64_t total() const noexcept { return device + window + host; }
-};
-WorkspaceBytes workspace_bytes(const ModelSpec& spec, const RankShare& share, const TransformerLimits& limits,
-                               DType activation_dtype);
-
-/// Doubles that the device communicator's partial sums must hold, and floats of the largest block of gathered logits.
-std::int64_t most_partials(const ModelSpec& spec, const TransformerLimits& limits) noexcept;
-std::int64_t most_gathered(const ModelSpec& spec, const TransformerLimits& limits) noexcept;
 
 /// Receives logits on rank 0: `first` is the index in Step::logit_rows, `logits` [rows, vocab]; valid during the call
 /// only.
@@ -60,6 +36,8 @@ class Transformer {
   void embed(const StepBatch& batch);
   void attention_block(std::int64_t layer, const StepBatch& batch);
   void mlp_block(std::int64_t layer, const StepBatch& batch);
+  void dense_partials(const LayerWeights& layer, std::int64_t rows);
+  void expert_partials(const LayerWeights& layer, std::int64_t rows);
   void logits(const Step& step, const StepBatch& batch, const LogitSink& sink);
   NormParams norm_params(const DeviceBuffer& weight, const DeviceBuffer& bias) const;
   Tensor activations(const DeviceBuffer& buffer, DType dtype, std::int64_t rows, std::int64_t cols) const;
@@ -75,13 +53,18 @@ class Transformer {
   DType act_dtype_;
   std::vector<std::int64_t> vocab_widths_;  ///< vocabulary rows of each rank
 
-  DeviceBuffer residual_, total_;              ///< [max_rows, hidden] float32
-  DeviceBuffer normed_;                        ///< [max_rows, hidden] activation type
-  DeviceBuffer qkv_;                           ///< [max_rows, qkv_cols] float32
-  DeviceBuffer q_, attended_;                  ///< [max_rows, q_heads head_dim] activation type
-  DeviceBuffer gate_up_;                       ///< [max_rows, 2 channels] float32
-  DeviceBuffer activated_;                     ///< [max_rows, channels] activation type
-  DeviceBuffer head_in_, head_normed_;         ///< [logit_rows, hidden]
+  DeviceBuffer residual_, total_;                          ///< [max_rows, hidden] float32
+  DeviceBuffer normed_;                                    ///< [max_rows, hidden] activation type
+  DeviceBuffer qkv_;                                       ///< [max_rows, qkv_cols] float32
+  DeviceBuffer q_, attended_;                              ///< [max_rows, q_heads head_dim] activation type
+  DeviceBuffer gate_up_;                                   ///< [max_rows, 2 channels] float32
+  DeviceBuffer activated_;                                 ///< [max_rows, channels] activation type
+  DeviceBuffer router_in_;                                 ///< [max_rows, hidden] float32
+  DeviceBuffer router_logits_;                             ///< [max_rows, experts (+ 1)]
+  DeviceBuffer chosen_, chosen_weights_;                   ///< [max_rows, slots] int32, float32
+  DeviceBuffer expert_in_, expert_up_, expert_activated_;  ///< [max_rows * slots, ...] see ExpertScratch
+  std::vector<ExpertMatrices> expert_list_;                ///< of the layer at work
+  DeviceBuffer head_in_, head_normed_;                     ///< [logit_rows, hidden]
   DeviceBuffer local_logits_, all_logits_;     ///< [logit_rows, vocabulary of this rank], [logit_rows, vocab] on rank 0
   DeviceBuffer step_arrays_;                   ///< the int32 arrays of a step
   DeviceBuffer cos_, sin_;                     ///< [max_model_len, rotary_dim / 2]

@@ -100,18 +100,26 @@ class Loader {
     const ExpectedTensor& expected = spec_.tensors[tensor.expected];
     const RoleSlice slice = role_slice(spec_, expected, plan_.per_rank[static_cast<std::size_t>(rank_)].share);
     const PlannedSlice& planned = plan_.slices[t][static_cast<std::size_t>(rank_)];
-    if (slice.axis != planned.axis || slice.extent() != planned.extent())
+    if (stored_axis(slice, expected.fusion) != planned.axis || slice.extent() != planned.extent())
       throw Error(ExitCode::internal, fmt::format("this rank's slice of {} is not the one of the plan", tensor.name));
     if (slice.pieces.empty()) return 0;
+    // a stacked tensor is one matrix after the other
+    const bool stacked = expected.fusion == Fusion::stacked;
+    const std::int64_t matrices = stacked ? tensor.shape[0] : 1;
     const auto element = static_cast<std::int64_t>(dtype_size(tensor.dtype));
-    const std::int64_t cols = tensor.shape.size() > 1 ? tensor.shape[1] : 1;
-    const std::uint64_t whole = static_cast<std::uint64_t>(tensor.shape[0] * cols * element);
+    const std::int64_t rows = tensor.shape[stacked ? 1 : 0];
+    const std::int64_t cols = tensor.shape.size() > 1 ? tensor.shape.back() : 1;
+    const auto one = static_cast<std::uint64_t>(rows * cols * element);
+    const std::uint64_t whole = one * static_cast<std::uint64_t>(matrices);
     const MappedFile& mapped = file(tensor.file);
-    const StoredTensor stored{mapped.bytes().subspan(tensor.offset, whole), tensor.shape[0], cols, element};
-    read_ahead(mapped, tensor, slice, stored);
-    const std::uint64_t copied = copy_pieces(tensor, expected, slice, stored);
-    if (tensor.split == Split::replicated)
-      report_.replicated_checksum = hash_bytes(stored.bytes, report_.replicated_checksum);
+    const std::span<const std::byte> bytes = mapped.bytes().subspan(tensor.offset, whole);
+    std::uint64_t copied = 0;
+    for (std::int64_t m = 0; m < matrices; ++m) {
+      const StoredTensor stored{bytes.subspan(static_cast<std::uint64_t>(m) * one, one), rows, cols, element};
+      read_ahead(mapped, tensor, slice, stored);
+      copied += copy_pieces(tensor, expected, stacked ? m : expected.expert, slice, stored);
+    }
+    if (tensor.split == Split::replicated) report_.replicated.push_back({tensor.name, hash_bytes(bytes)});
     mapped.release(tensor.offset, whole);
     ++report_.tensors;
     return copied;
@@ -121,15 +129,15 @@ class Loader {
                          const StoredTensor& stored) {
     for (const Piece& piece : slice.pieces) {
       const StoredMatrix part = stored.part(tensor, slice.axis, piece);
-      const auto offset = static_cast<std::uint64_t>(part.data - stored.bytes.data());
+      const auto offset = static_cast<std::uint64_t>(part.data - mapped.bytes().data());
       const auto length = static_cast<std::uint64_t>((part.rows - 1) * part.row_stride + part.cols * part.col_stride);
-      mapped.will_need(tensor.offset + offset, length);
+      mapped.will_need(offset, length);
     }
   }
 
-  std::uint64_t copy_pieces(const PlannedTensor& tensor, const ExpectedTensor& expected, const RoleSlice& slice,
-                            const StoredTensor& stored) {
-    const WeightTarget target = weights_.target(expected);
+  std::uint64_t copy_pieces(const PlannedTensor& tensor, const ExpectedTensor& expected, std::int64_t expert,
+                            const RoleSlice& slice, const StoredTensor& stored) {
+    const WeightTarget target = weights_.target(expected, expert);
     LoadedBytes& counts = report_.by_class[class_of_.at(tensor.role)];
     std::uint64_t copied = 0;
     for (const Piece& piece : slice.pieces) {

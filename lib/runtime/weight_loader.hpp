@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "runtime/rank_weights.hpp"
@@ -16,12 +17,17 @@ struct LoadedBytes {
   std::uint64_t owned = 0;    ///< device memory, padding included (a fused matrix is shared out by rows)
 };
 
+/// XXH3 over the stored bytes of a tensor that every rank holds whole.
+struct ReplicatedChecksum {
+  std::string name;
+  std::uint64_t hash = 0;
+};
+
 struct LoadReport {
   std::vector<LoadedBytes> by_class;  ///< in order of plan.role_names()
   std::uint64_t tensors = 0;          ///< of which this rank holds something
   double seconds = 0;
-  std::uint64_t replicated_checksum =
-      0;  ///< XXH3 over the stored bytes of the tensors that every rank holds whole, in order of the plan
+  std::vector<ReplicatedChecksum> replicated;  ///< in the order they were loaded, the same on every rank
 };
 
 /// Called after each tensor with the stored bytes copied so far and in all.

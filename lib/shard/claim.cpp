@@ -19,7 +19,10 @@ std::string some_of(const std::vector<std::string>& names) {
 }
 
 bool is_ignored(const ModelSpec& spec, std::string_view name) {
-  return std::ranges::any_of(spec.ignore_patterns, [&](const std::string& p) { return matches_pattern(p, name); });
+  const std::string whole = std::string(spec.family->prefix) + std::string(name);
+  return std::ranges::any_of(spec.ignore_patterns, [&](const std::string& p) {
+    return matches_pattern(p, name) || (!spec.family->prefix.empty() && matches_pattern(p, whole));
+  });
 }
 
 void prove_shape(const ExpectedTensor& expected, const TensorInfo& stored, const Checkpoint& checkpoint) {
@@ -49,26 +52,64 @@ void complain(std::size_t wanted, const std::vector<std::string>& missing, const
                 "is config.json the one of this checkpoint? A bias needs attention_bias or mlp_bias: true there");
 }
 
+/// The wanted tensors by name, of the layout that the checkpoint was written in.
+class Wanted {
+ public:
+  Wanted(const ModelSpec& spec, const Checkpoint& checkpoint) : prefix_(spec.family->prefix) {
+    const Layout layout = layout_of(spec, checkpoint);
+    for (const ExpectedTensor& tensor : spec.tensors) {
+      if (tensor.layout != Layout::any && tensor.layout != layout) continue;
+      tensors_.emplace(tensor.name, &tensor);
+      required_ += tensor.ignored ? 0 : 1;
+    }
+  }
+
+  /// Claims the tensor of this stored name (the family's prefix may be left out), or gives null.
+  const ExpectedTensor* claim(const std::string& stored) {
+    auto at = tensors_.find(stored);
+    if (at == tensors_.end() && !prefix_.empty()) at = tensors_.find(prefix_ + stored);
+    if (at == tensors_.end()) return nullptr;
+    const ExpectedTensor* tensor = at->second;
+    tensors_.erase(at);
+    return tensor;
+  }
+
+  std::size_t required() const { return required_; }
+  /// Names that nothing was claimed for, sorted.
+  std::vector<std::string> missing() const {
+    std::vector<std::string> names;
+    for (const auto& [name, tensor] : tensors_)
+      if (!tensor->ignored) names.push_back(name);
+    std::ranges::sort(names);
+    return names;
+  }
+
+ private:
+  static Layout layout_of(const ModelSpec& spec, const Checkpoint& checkpoint) {
+    const bool stacked = std::ranges::any_of(spec.tensors, [&](const ExpectedTensor& tensor) {
+      return tensor.layout == Layout::all_experts && checkpoint.find(tensor.name);
+    });
+    return stacked ? Layout::all_experts : Layout::each_expert;
+  }
+
+  std::string prefix_;
+  std::unordered_map<std::string, const ExpectedTensor*> tensors_;
+  std::size_t required_ = 0;
+};
+
 }  // namespace
 
 Claims claim_tensors(const ModelSpec& spec, const Checkpoint& checkpoint, const Log& log) {
-  std::unordered_map<std::string_view, const ExpectedTensor*> wanted;
-  std::size_t required = 0;
-  for (const ExpectedTensor& tensor : spec.tensors) {
-    wanted.emplace(tensor.name, &tensor);
-    required += tensor.ignored ? 0 : 1;
-  }
+  Wanted wanted(spec, checkpoint);
   Claims claims;
   std::vector<std::string> unknown;
   std::array<std::uint64_t, 3> bytes_of_type{};
   for (const TensorInfo& stored : checkpoint.tensors()) {
-    const auto at = wanted.find(stored.name);
-    if (at == wanted.end()) {
+    const ExpectedTensor* expected = wanted.claim(stored.name);
+    if (!expected) {
       (is_ignored(spec, stored.name) ? claims.ignored : unknown).push_back(stored.name);
       continue;
     }
-    const ExpectedTensor* expected = at->second;
-    wanted.erase(at);
     prove_shape(*expected, stored, checkpoint);
     if (expected->ignored) {
       claims.ignored.push_back(stored.name);
@@ -80,11 +121,7 @@ Claims claim_tensors(const ModelSpec& spec, const Checkpoint& checkpoint, const 
     bytes_of_type[static_cast<std::size_t>(stored.dtype)] += stored.bytes;
     claims.parameters += stored.bytes / dtype_size(stored.dtype);
   }
-  std::vector<std::string> missing;
-  for (const auto& [name, tensor] : wanted)
-    if (!tensor->ignored) missing.emplace_back(name);
-  std::ranges::sort(missing);
-  complain(required, missing, unknown, spec);
+  complain(wanted.required(), wanted.missing(), unknown, spec);
   claims.stored_dtype = static_cast<DType>(std::ranges::max_element(bytes_of_type) - bytes_of_type.begin());
   return claims;
 }

@@ -53,7 +53,8 @@ void get_tensor(ByteReader& r, ShardingPlan& plan) {
 void put_rank(ByteWriter& w, const PlannedRank& rank) {
   w.put(rank.share.rank);
   w.put(rank.share.ranks);
-  for (const Range& range : {rank.share.query_heads, rank.share.kv_heads, rank.share.channels, rank.share.vocab})
+  for (const Range& range : {rank.share.query_heads, rank.share.kv_heads, rank.share.channels,
+                             rank.share.expert_channels, rank.share.shared_channels, rank.share.vocab})
     put_range(w, range);
   w.put(rank.weights_bytes);
   w.put(rank.file_bytes);
@@ -68,7 +69,8 @@ PlannedRank get_rank(ByteReader& r) {
   PlannedRank rank;
   rank.share.rank = r.get<int>();
   rank.share.ranks = r.get<int>();
-  for (Range* range : {&rank.share.query_heads, &rank.share.kv_heads, &rank.share.channels, &rank.share.vocab})
+  for (Range* range : {&rank.share.query_heads, &rank.share.kv_heads, &rank.share.channels, &rank.share.expert_channels,
+                       &rank.share.shared_channels, &rank.share.vocab})
     *range = get_range(r);
   rank.weights_bytes = r.get<std::uint64_t>();
   rank.file_bytes = r.get<std::uint64_t>();

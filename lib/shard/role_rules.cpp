@@ -20,29 +20,29 @@ enum class Rule : std::uint8_t {
 Rule weight_rule(Role role) noexcept {
   switch (role) {
     case Role::token_embedding:
-    case Role::lm_head:
-      return Rule::vocab_rows;
+    case Role::lm_head: return Rule::vocab_rows;
     case Role::position_embedding:
     case Role::attn_norm:
     case Role::mlp_norm:
-    case Role::final_norm:
-      return Rule::whole;
-    case Role::q:
-      return Rule::query_rows;
+    case Role::final_norm: return Rule::whole;
+    case Role::q: return Rule::query_rows;
     case Role::k:
-    case Role::v:
-      return Rule::kv_rows;
-    case Role::qkv:
-      return Rule::qkv_rows;
-    case Role::attn_out:
-      return Rule::query_columns;
+    case Role::v: return Rule::kv_rows;
+    case Role::qkv: return Rule::qkv_rows;
+    case Role::attn_out: return Rule::query_columns;
     case Role::mlp_gate:
-    case Role::mlp_up:
-      return Rule::channel_rows;
-    case Role::mlp_gate_up:
-      return Rule::channel_pair_rows;
-    case Role::mlp_down:
-      return Rule::channel_columns;
+    case Role::mlp_up: return Rule::channel_rows;
+    case Role::mlp_gate_up: return Rule::channel_pair_rows;
+    case Role::mlp_down: return Rule::channel_columns;
+    case Role::router:
+    case Role::shared_expert_gate: return Rule::whole;
+    case Role::expert_gate:
+    case Role::expert_up:
+    case Role::shared_gate:
+    case Role::shared_up: return Rule::channel_rows;
+    case Role::expert_gate_up: return Rule::channel_pair_rows;
+    case Role::expert_down:
+    case Role::shared_down: return Rule::channel_columns;
   }
   return Rule::whole;
 }
@@ -60,26 +60,47 @@ Range scaled(Range heads, std::int64_t width, std::int64_t offset = 0) {
   return {offset + heads.begin * width, offset + heads.end * width};
 }
 
-std::vector<Range> stored_ranges(Rule rule, const ModelSpec& spec, std::int64_t length, const RankShare& share) {
+// The channels of the MLP, expert or shared expert that this role is part of.
+Range channels_of(Role role, const RankShare& share) {
+  switch (role) {
+    case Role::expert_gate:
+    case Role::expert_up:
+    case Role::expert_gate_up:
+    case Role::expert_down: return share.expert_channels;
+    case Role::shared_gate:
+    case Role::shared_up:
+    case Role::shared_down: return share.shared_channels;
+    default: return share.channels;
+  }
+}
+
+// Rows of Q, K and V in a fused tensor, in the order of the local matrix: all of Q, all of K, all of V.
+std::vector<Range> fused_qkv_ranges(const ModelSpec& spec, Fusion fusion, const RankShare& share) {
   const std::int64_t width = spec.head_dim;
+  if (fusion != Fusion::per_head)
+    return {scaled(share.query_heads, width), scaled(share.kv_heads, width, spec.q_heads * width),
+            scaled(share.kv_heads, width, (spec.q_heads + spec.kv_heads) * width)};
+  std::vector<Range> ranges;  // head h: rows 3 h width .. are its q, k and v
+  for (const std::int64_t part : {0, 1, 2})
+    for (std::int64_t head = share.query_heads.begin; head < share.query_heads.end; ++head)
+      ranges.push_back({(3 * head + part) * width, (3 * head + part + 1) * width});
+  return ranges;
+}
+
+std::vector<Range> stored_ranges(Rule rule, const ModelSpec& spec, const ExpectedTensor& tensor, std::int64_t length,
+                                 const RankShare& share) {
+  const std::int64_t width = spec.head_dim;
+  const Range channels = channels_of(tensor.role, share);
   switch (rule) {
-    case Rule::whole:
-      return {{0, length}};
-    case Rule::vocab_rows:
-      return {share.vocab};
+    case Rule::whole: return {{0, length}};
+    case Rule::vocab_rows: return {share.vocab};
     case Rule::query_rows:
-    case Rule::query_columns:
-      return {scaled(share.query_heads, width)};
-    case Rule::kv_rows:
-      return {scaled(share.kv_heads, width)};
+    case Rule::query_columns: return {scaled(share.query_heads, width)};
+    case Rule::kv_rows: return {scaled(share.kv_heads, width)};
     case Rule::channel_rows:
-    case Rule::channel_columns:
-      return {share.channels};
-    case Rule::qkv_rows:
-      return {scaled(share.query_heads, width), scaled(share.kv_heads, width, spec.q_heads * width),
-              scaled(share.kv_heads, width, (spec.q_heads + spec.kv_heads) * width)};
-    case Rule::channel_pair_rows:
-      return {share.channels, {share.channels.begin + length / 2, share.channels.end + length / 2}};
+    case Rule::channel_columns: return {channels};
+    case Rule::qkv_rows: return fused_qkv_ranges(spec, tensor.fusion, share);
+    case Rule::channel_pair_rows: return {channels, {channels.begin + length / 2, channels.end + length / 2}};
   }
   return {};
 }
@@ -88,30 +109,22 @@ std::vector<Range> stored_ranges(Rule rule, const ModelSpec& spec, std::int64_t 
 
 std::string_view split_name(Split split) noexcept {
   switch (split) {
-    case Split::replicated:
-      return "replicated";
-    case Split::rows:
-      return "rows";
-    case Split::columns:
-      return "columns";
-    case Split::fused_rows:
-      return "fused_rows";
+    case Split::replicated: return "replicated";
+    case Split::rows: return "rows";
+    case Split::columns: return "columns";
+    case Split::fused_rows: return "fused_rows";
   }
   return "";
 }
 
 Split role_split(Role role, bool bias, Fusion) noexcept {
   switch (rule_of(role, bias)) {
-    case Rule::whole:
-      return Split::replicated;
+    case Rule::whole: return Split::replicated;
     case Rule::query_columns:
-    case Rule::channel_columns:
-      return Split::columns;
+    case Rule::channel_columns: return Split::columns;
     case Rule::qkv_rows:
-    case Rule::channel_pair_rows:
-      return Split::fused_rows;
-    default:
-      return Split::rows;
+    case Rule::channel_pair_rows: return Split::fused_rows;
+    default: return Split::rows;
   }
 }
 
@@ -129,16 +142,22 @@ RankShare rank_share(const ModelSpec& spec, int rank, int ranks) {
   // the KV heads that these query heads read: whole groups, or one head that several ranks share
   share.kv_heads = {share.query_heads.begin / spec.group(), (share.query_heads.end - 1) / spec.group() + 1};
   share.channels = part(channel_cuts(spec.ffn, ranks));
+  share.expert_channels = part(channel_cuts(spec.expert_ffn, ranks));
+  share.shared_channels = part(channel_cuts(spec.shared_ffn, ranks));
   share.vocab = part(even_cuts(spec.vocab, ranks));
   return share;
+}
+
+int stored_axis(const RoleSlice& slice, Fusion fusion) noexcept {
+  return slice.axis + (fusion == Fusion::stacked ? 1 : 0);
 }
 
 RoleSlice role_slice(const ModelSpec& spec, const ExpectedTensor& tensor, const RankShare& share) {
   const Rule rule = rule_of(tensor.role, tensor.bias);
   RoleSlice slice{.axis = cuts_columns(rule) ? 1 : 0, .pieces = {}};
-  const std::int64_t length = tensor.shape[static_cast<std::size_t>(slice.axis)];
+  const std::int64_t length = tensor.shape[static_cast<std::size_t>(stored_axis(slice, tensor.fusion))];
   std::int64_t to = 0;
-  for (const Range& range : stored_ranges(rule, spec, length, share)) {
+  for (const Range& range : stored_ranges(rule, spec, tensor, length, share)) {
     if (range.count() == 0) continue;
     slice.pieces.push_back({range.begin, to, range.count()});
     to += range.count();

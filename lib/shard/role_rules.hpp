@@ -15,8 +15,10 @@ struct RankShare {
   int ranks = 1;
   Range query_heads = {};
   Range kv_heads = {};
-  Range channels = {};  ///< of the dense MLP
-  Range vocab = {};     ///< rows of embedding and head
+  Range channels = {};         ///< of the dense MLP
+  Range expert_channels = {};  ///< inside each expert
+  Range shared_channels = {};  ///< of the shared expert
+  Range vocab = {};            ///< rows of embedding and head
 };
 
 /// Error(does_not_fit) when there are more ranks than query heads.
@@ -32,13 +34,16 @@ struct Piece {
 
 /// One rank's part of one stored tensor.
 struct RoleSlice {
-  int axis = 0;               ///< the axis that is cut
+  int axis = 0;  ///< the axis that is cut, of the matrix or vector (a stacked tensor has one more in front)
   std::vector<Piece> pieces;  ///< in order of `to`; empty: nothing
   std::int64_t extent() const noexcept { return pieces.empty() ? 0 : pieces.back().to + pieces.back().count; }
 };
 
 enum class Split : std::uint8_t { replicated, rows, columns, fused_rows };
 std::string_view split_name(Split split) noexcept;
+
+/// Axis of the stored tensor that `slice` cuts.
+int stored_axis(const RoleSlice& slice, Fusion fusion) noexcept;
 
 /// How a tensor of this role is divided, in a word.
 Split role_split(Role role, bool bias, Fusion fusion) noexcept;

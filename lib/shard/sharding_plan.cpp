@@ -8,8 +8,8 @@
 namespace tpinfer {
 namespace {
 
-PlannedSlice merged(const RoleSlice& slice) {
-  PlannedSlice out{.axis = slice.axis, .ranges = {}};
+PlannedSlice merged(const RoleSlice& slice, Fusion fusion) {
+  PlannedSlice out{.axis = stored_axis(slice, fusion), .ranges = {}};
   for (const Piece& piece : slice.pieces) out.ranges.push_back({piece.from, piece.from + piece.count});
   std::ranges::sort(out.ranges, {}, &Range::begin);
   std::vector<Range> joined;
@@ -33,7 +33,7 @@ std::uint64_t elements(const PlannedTensor& tensor, const PlannedSlice& slice) n
 
 void add_tensor(const ModelSpec& spec, const ClaimedTensor& claim, ShardingPlan& plan) {
   const ExpectedTensor& expected = *claim.expected;
-  PlannedTensor tensor{.name = expected.name,
+  PlannedTensor tensor{.name = claim.stored->name,
                        .role = role_name(expected.role, expected.bias),
                        .split = role_split(expected.role, expected.bias, expected.fusion),
                        .dtype = claim.stored->dtype,
@@ -43,7 +43,7 @@ void add_tensor(const ModelSpec& spec, const ClaimedTensor& claim, ShardingPlan&
                        .offset = claim.stored->offset};
   std::vector<PlannedSlice> slices;
   for (PlannedRank& rank : plan.per_rank) {
-    slices.push_back(merged(role_slice(spec, expected, rank.share)));
+    slices.push_back(merged(role_slice(spec, expected, rank.share), expected.fusion));
     const std::uint64_t count = elements(tensor, slices.back());
     rank.weights_bytes += count * dtype_size(plan.compute_dtype);
     rank.file_bytes += count * dtype_size(tensor.dtype);

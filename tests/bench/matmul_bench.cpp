@@ -70,7 +70,7 @@ void down_projection(benchmark::State& state, Shape shape, DType dtype, KernelSe
   for (auto _ : state) {
     const CpuMatrix& matrix = w.copies[next++ % w.copies.size()];
     if (exact)
-      cpu_matmul_partial(set, team, matrix, x.tensor(), partials.data());
+      cpu_matmul_partial(set, team, matrix, x.tensor(), {.totals = partials.data()});
     else
       cpu_matmul(set, team, matrix, x.tensor(), nullptr, {y.data(), DType::float32, rows, shape.outs});
     benchmark::ClobberMemory();

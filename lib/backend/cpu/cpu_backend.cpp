@@ -114,7 +114,7 @@ void CpuBackendImpl::matmul(const PackedMatrix& w, const Tensor& x, const float*
 }
 
 void CpuBackendImpl::matmul_partial(const PackedMatrix& w, const Tensor& x, double* partials) {
-  cpu_matmul_partial(set_, team_, as_cpu(w), x, partials);
+  cpu_matmul_partial(set_, team_, as_cpu(w), x, {.totals = partials});
 }
 
 void CpuBackendImpl::rotate_and_store(const Tensor& qkv, const AttentionHeads& heads, const RopeTable& rope,
@@ -160,6 +160,54 @@ void CpuBackendImpl::add_residual(const Tensor& residual, const float* total, co
   });
 }
 
+void CpuBackendImpl::add_rows(const PackedMatrix& table, const std::int32_t* index, const Tensor& residual) {
+  const CpuMatrix& matrix = as_cpu(table);
+  std::vector<double> row(static_cast<std::size_t>(residual.cols));
+  for (std::int64_t r = 0; r < residual.rows; ++r) {
+    matrix.copy_row(index[r], row.data());
+    float* to = residual.floats() + r * residual.cols;
+    for (std::int64_t c = 0; c < residual.cols; ++c) to[c] += static_cast<float>(row[static_cast<std::size_t>(c)]);
+  }
+}
+
+void CpuBackendImpl::route(const Tensor& logits, const RoutingParams& params, const Routing& routing) {
+  cpu_route(team_, kernels_.exponentials, logits, params, routing);
+}
+
+void CpuBackendImpl::experts(std::span<const ExpertMatrices> experts, const Tensor& x, const Routing& routing,
+                             Activation act, bool gated, const ExpertScratch& scratch, double* partials) {
+  groups_.group(routing, x.rows, static_cast<std::int64_t>(experts.size()));
+  const auto row_bytes = x.cols * static_cast<std::int64_t>(dtype_size(x.dtype));
+  const auto entries = static_cast<std::int64_t>(groups_.rows.size());
+  share(entries, x.cols, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i)
+      std::memcpy(static_cast<std::byte*>(scratch.inputs.data) + i * row_bytes,
+                  static_cast<const std::byte*>(x.data) + groups_.rows[static_cast<std::size_t>(i)] * row_bytes,
+                  static_cast<std::size_t>(row_bytes));
+  });
+  const std::int64_t hidden = as_cpu(*experts.front().down).spec().rows;
+  share(x.rows, hidden, [&](std::int64_t begin, std::int64_t end) {
+    std::fill(partials + begin * hidden, partials + end * hidden, 0.0);
+  });
+  for (std::size_t e = 0; e < experts.size(); ++e) {
+    const std::int64_t first = groups_.begin[e];
+    const std::int64_t rows = groups_.begin[e + 1] - first;
+    if (rows == 0) continue;
+    const CpuMatrix& gate_up = as_cpu(*experts[e].gate_up);
+    const CpuMatrix& down = as_cpu(*experts[e].down);
+    const Tensor inputs{static_cast<std::byte*>(scratch.inputs.data) + first * row_bytes, x.dtype, rows, x.cols};
+    const Tensor up{scratch.up.data, DType::float32, rows, gate_up.spec().rows};
+    const Tensor activated{scratch.activated.data, scratch.activated.dtype, rows, down.spec().cols};
+    cpu_matmul(set_, team_, gate_up, inputs, nullptr, up);
+    activate(up, act, gated, activated);
+    cpu_matmul_partial(set_, team_, down, activated,
+                       {.totals = partials,
+                        .scales = groups_.weights.data() + first,
+                        .rows = groups_.rows.data() + first,
+                        .accumulate = true});
+  }
+}
+
 void CpuBackendImpl::gather_rows(const Tensor& x, const std::int32_t* index, const Tensor& out) {
   check_shape(x.dtype == DType::float32 && out.dtype == DType::float32 && x.cols == out.cols, "gather_rows", x, out);
   const auto bytes = static_cast<std::size_t>(x.cols) * sizeof(float);
@@ -173,10 +221,8 @@ std::unique_ptr<CpuBackend> make_cpu_backend(KernelSet set, int threads) {
 
 const CpuKernels& kernels_of(KernelSet set) noexcept {
   switch (set) {
-    case KernelSet::scalar:
-      return scalar_kernels();
-    case KernelSet::avx2:
-      return avx2_kernels();
+    case KernelSet::scalar: return scalar_kernels();
+    case KernelSet::avx2: return avx2_kernels();
     case KernelSet::avx512:
     case KernelSet::avx512_bf16:
       // Widening to float32 beats bfloat16 dot products here: they run at half the rate of float32 products on some

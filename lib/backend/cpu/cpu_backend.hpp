@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "backend/cpu/attention.hpp"
+#include "backend/cpu/experts.hpp"
 #include "backend/cpu/thread_team.hpp"
 #include "backend/factory.hpp"
 
@@ -38,6 +39,10 @@ class CpuBackendImpl final : public CpuBackend {
                  const KvStore& kv, std::int64_t layer, const Tensor& out) override;
   void activate(const Tensor& x, Activation act, bool gated, const Tensor& out) override;
   void add_residual(const Tensor& residual, const float* total, const float* bias) override;
+  void add_rows(const PackedMatrix& table, const std::int32_t* index, const Tensor& residual) override;
+  void route(const Tensor& logits, const RoutingParams& params, const Routing& routing) override;
+  void experts(std::span<const ExpertMatrices> experts, const Tensor& x, const Routing& routing, Activation act,
+               bool gated, const ExpertScratch& scratch, double* partials) override;
   void gather_rows(const Tensor& x, const std::int32_t* index, const Tensor& out) override;
 
  private:
@@ -49,6 +54,7 @@ class CpuBackendImpl final : public CpuBackend {
   const CpuKernels& kernels_;
   ThreadTeam team_;
   CpuAttention attention_;
+  ExpertGroups groups_;
   std::unordered_map<void*, HugeMemory> allocations_;
 };
 

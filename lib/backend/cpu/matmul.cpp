@@ -47,7 +47,7 @@ struct Chunk {
 /// One product, divided into blocks of rows x panels x chunks.
 class Product {
  public:
-  Product(KernelSet set, const CpuMatrix& w, const Tensor& x, const float* bias, float* y, double* partials)
+  Product(KernelSet set, const CpuMatrix& w, const Tensor& x, const float* bias, float* y, const PartialSums& partials)
       : kernel_(kernel_for(set, w.spec().dtype)), w_(w), x_(x), bias_(bias), y_(y), partials_(partials) {
     widen_ = x.dtype == DType::bfloat16 && kernel_.float_inputs;
     input_bytes_ = x.dtype == DType::float32 || widen_ ? 4 : 2;
@@ -103,14 +103,16 @@ class Product {
   void run_panels(const Task& task, const Chunk& chunk, std::int64_t panel, std::int64_t count) const;
   void set_outputs(const Task& task, MatmulBlock& block, std::int64_t panel, bool tail) const;
   void copy_tail(const Task& task) const;
+  /// Element of the totals that lane 0 of the last panel's row has.
+  double* tail_place(const Task& task, std::int64_t row) const;
   void widen(Task& task, std::int64_t first_col, std::int64_t channels) const;
 
   const MatmulKernel& kernel_;
   const CpuMatrix& w_;
   const Tensor& x_;
   const float* bias_;
-  float* y_;          ///< or
-  double* partials_;  ///< is null
+  float* y_;              ///< or
+  PartialSums partials_;  ///< has no totals
   std::vector<Chunk> chunks_;
   std::int64_t row_block_ = 1;
   std::int64_t input_bytes_ = 4;
@@ -135,6 +137,9 @@ void Product::run_rows(std::int64_t row, std::int64_t rows, std::int64_t begin, 
   const auto tail_size = static_cast<std::size_t>(rows * kPanelRows);
   if (tail && y_ != nullptr) task.tail_sums = std::make_unique<float[]>(tail_size);
   if (tail && y_ == nullptr) task.tail_totals = std::make_unique<double[]>(tail_size);
+  if (tail && y_ == nullptr && partials_.accumulate)
+    for (std::int64_t r = 0; r < rows; ++r)
+      std::copy_n(tail_place(task, r), w_.spec().rows % kPanelRows, task.tail_totals.get() + r * kPanelRows);
 
   if (rows <= kernel_.tile_rows && chunks_.size() == 1) {  // the weights pass by once
     const std::int64_t together = rows == 1 ? kernel_.panels : 1;
@@ -162,7 +167,7 @@ void Product::run_panels(const Task& task, const Chunk& chunk, std::int64_t pane
   block.rows = task.rows;
   block.pieces = chunk.pieces.data();
   block.piece_count = static_cast<std::int64_t>(chunk.pieces.size());
-  block.first = &chunk == chunks_.data();
+  block.first = &chunk == chunks_.data() && !partials_.accumulate;
   if (task.rows <= kernel_.tile_rows)
     block.next = block.weights + kFetchAhead;
   else
@@ -182,24 +187,34 @@ void Product::run_panels(const Task& task, const Chunk& chunk, std::int64_t pane
 void Product::set_outputs(const Task& task, MatmulBlock& block, std::int64_t panel, bool tail) const {
   const std::int64_t at = task.row * w_.spec().rows + panel * kPanelRows;
   block.stride = tail ? kPanelRows : w_.spec().rows;
-  if (y_ != nullptr)
+  if (y_ != nullptr) {
     block.sums = tail ? task.tail_sums.get() : y_ + at;
-  else
-    block.totals = tail ? task.tail_totals.get() : partials_ + at;
+    return;
+  }
+  if (partials_.scales != nullptr) block.scales = partials_.scales + task.row;
+  block.totals = tail ? task.tail_totals.get() : partials_.totals + at;
+  if (tail || partials_.rows == nullptr) return;
+  block.rows_to = partials_.rows + task.row;
+  block.totals = partials_.totals + panel * kPanelRows;
+}
+
+double* Product::tail_place(const Task& task, std::int64_t row) const {
+  const std::int64_t to = partials_.rows != nullptr ? partials_.rows[task.row + row] : task.row + row;
+  return partials_.totals + to * w_.spec().rows + (w_.panels() - 1) * kPanelRows;
 }
 
 void Product::copy_tail(const Task& task) const {
   const std::int64_t first = (w_.panels() - 1) * kPanelRows;
   const std::int64_t count = w_.spec().rows - first;
-  for (std::int64_t r = 0; r < task.rows; ++r)
-    for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t at = (task.row + r) * w_.spec().rows + first + i;
-      const auto from = static_cast<std::size_t>(r * kPanelRows + i);
-      if (y_ == nullptr)
-        partials_[at] = task.tail_totals[from];
-      else
-        y_[at] = bias_ != nullptr ? task.tail_sums[from] + bias_[first + i] : task.tail_sums[from];
+  for (std::int64_t r = 0; r < task.rows; ++r) {
+    if (y_ == nullptr) {
+      std::copy_n(task.tail_totals.get() + r * kPanelRows, count, tail_place(task, r));
+      continue;
     }
+    const float* from = task.tail_sums.get() + r * kPanelRows;
+    float* to = y_ + (task.row + r) * w_.spec().rows + first;
+    for (std::int64_t i = 0; i < count; ++i) to[i] = bias_ != nullptr ? from[i] + bias_[first + i] : from[i];
+  }
 }
 
 void Product::widen(Task& task, std::int64_t first_col, std::int64_t channels) const {
@@ -227,16 +242,18 @@ void cpu_matmul(KernelSet set, ParallelFor& parallel, const CpuMatrix& w, const 
                             y.rows, y.cols, dtype_name(y.dtype), x.rows, w.spec().rows, w.spec().cols));
   check_inputs(w, x);
   if (x.rows == 0 || w.spec().rows == 0) return;
-  if (!w.leaves().empty()) return Product(set, w, x, bias, y.floats(), nullptr).run(parallel);
+  if (!w.leaves().empty()) return Product(set, w, x, bias, y.floats(), {}).run(parallel);
   for (std::int64_t r = 0; r < y.rows; ++r)
     for (std::int64_t c = 0; c < y.cols; ++c) y.floats()[r * y.cols + c] = bias != nullptr ? 0.0F + bias[c] : 0.0F;
 }
 
-void cpu_matmul_partial(KernelSet set, ParallelFor& parallel, const CpuMatrix& w, const Tensor& x, double* partials) {
+void cpu_matmul_partial(KernelSet set, ParallelFor& parallel, const CpuMatrix& w, const Tensor& x,
+                        const PartialSums& sums) {
   check_inputs(w, x);
   if (x.rows == 0 || w.spec().rows == 0) return;
-  if (!w.leaves().empty()) return Product(set, w, x, nullptr, nullptr, partials).run(parallel);
-  std::fill_n(partials, x.rows * w.spec().rows, 0.0);
+  if (!w.leaves().empty()) return Product(set, w, x, nullptr, nullptr, sums).run(parallel);
+  for (std::int64_t r = 0; !sums.accumulate && r < x.rows; ++r)
+    std::fill_n(sums.totals + (sums.rows != nullptr ? sums.rows[r] : r) * w.spec().rows, w.spec().rows, 0.0);
 }
 
 }  // namespace tpinfer

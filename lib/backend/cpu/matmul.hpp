@@ -14,8 +14,18 @@ namespace tpinfer {
 void cpu_matmul(KernelSet set, ParallelFor& parallel, const CpuMatrix& w, const Tensor& x, const float* bias,
                 const Tensor& y);
 
-/// partials [rows, w.rows] = sum over the leaves of w of (leaf sum rounded to the grid); zeros when w has no columns.
-void cpu_matmul_partial(KernelSet set, ParallelFor& parallel, const CpuMatrix& w, const Tensor& x, double* partials);
+/// Where the partial sums of a row-parallel product go.
+struct PartialSums {
+  double* totals = nullptr;       ///< [rows, w.rows]
+  const float* scales = nullptr;  ///< [rows] a leaf's sum is multiplied by it before it is rounded, or null
+  const std::int32_t* rows =
+      nullptr;              ///< [rows] the row of totals that each row goes to, all different; null: its own number
+  bool accumulate = false;  ///< added to what is there, instead of replacing it
+};
+
+/// Sums over the leaves of w of (leaf sum rounded to the grid); zeros when w has no columns.
+void cpu_matmul_partial(KernelSet set, ParallelFor& parallel, const CpuMatrix& w, const Tensor& x,
+                        const PartialSums& sums);
 
 /// partials [batch.rows, table.cols] = row tokens[r] - first_id of the table, or zeros when it is not in it. -0 becomes
 /// +0.

@@ -17,6 +17,7 @@ struct Avx2 {
     const __m256d magic = _mm256_set1_pd(0x1.8p24);  // kGridMagic
     return _mm256_sub_pd(_mm256_add_pd(_mm256_cvtps_pd(sums), magic), magic);
   }
+  static Vector times(Vector a, float b) { return _mm256_mul_ps(a, _mm256_set1_ps(b)); }
   static void add_to_totals(Vector sums, double* totals) {
     const __m256d low = round_to_grid(_mm256_castps256_ps128(sums));
     const __m256d high = round_to_grid(_mm256_extractf128_ps(sums, 1));

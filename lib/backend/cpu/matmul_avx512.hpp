@@ -21,6 +21,7 @@ struct Avx512 {
     const __m512d magic = _mm512_set1_pd(0x1.8p24);  // kGridMagic
     return _mm512_sub_pd(_mm512_add_pd(_mm512_cvtps_pd(sums), magic), magic);
   }
+  static Vector times(Vector a, float b) { return _mm512_mul_ps(a, _mm512_set1_ps(b)); }
   static void add_to_totals(Vector sums, double* totals) {
     const __m512d low = round_to_grid(_mm512_castps512_ps256(sums));
     const __m512d high = round_to_grid(_mm512_extractf32x8_ps(sums, 1));

@@ -26,11 +26,13 @@ struct MatmulBlock {
   std::int64_t rows = 0;
   const MatmulPiece* pieces = nullptr;
   std::int64_t piece_count = 0;
-  bool first = true;            ///< sums begin at zero here, otherwise they go on
-  float* sums = nullptr;        ///< [rows, 32 panels], or
-  double* totals = nullptr;     ///< [rows, 32 panels]: the sum of each piece is rounded to the grid and added here
-  std::int64_t stride = 0;      ///< of sums or totals, in elements
-  const float* bias = nullptr;  ///< [32 panels] added to sums at the end, or null
+  bool first = true;              ///< sums begin at zero here, otherwise they go on
+  float* sums = nullptr;          ///< [rows, 32 panels], or
+  double* totals = nullptr;       ///< [rows, 32 panels]: the sum of each piece is rounded to the grid and added here
+  std::int64_t stride = 0;        ///< of sums or totals, in elements
+  const float* scales = nullptr;  ///< [rows] a piece's sum is multiplied by it before it is rounded, or null
+  const std::int32_t* rows_to = nullptr;  ///< [rows] row of totals that each row is added to; null: its own number
+  const float* bias = nullptr;            ///< [32 panels] added to sums at the end, or null
 };
 
 struct MatmulKernel {

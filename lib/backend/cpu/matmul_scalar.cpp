@@ -47,7 +47,8 @@ template <DType dtype>
 void run(const MatmulBlock& b) {
   for (std::int64_t panel = 0; panel < b.panels; ++panel)
     for (std::int64_t row = 0; row < b.rows; ++row) {
-      const std::int64_t at = row * b.stride + panel * kLanes;
+      const std::int64_t to = b.totals != nullptr && b.rows_to != nullptr ? b.rows_to[row] : row;
+      const std::int64_t at = to * b.stride + panel * kLanes;
       for (std::int64_t i = 0; i < b.piece_count; ++i) {
         const bool first = b.first && i == 0;
         float sums[kLanes] = {};
@@ -56,7 +57,8 @@ void run(const MatmulBlock& b) {
         if (b.totals == nullptr) std::memcpy(b.sums + at, sums, sizeof sums);
         for (std::int64_t lane = 0; b.totals != nullptr && lane < kLanes; ++lane) {
           double& total = b.totals[at + lane];
-          total = (first ? 0.0 : total) + round_to_grid(sums[lane]);
+          const float sum = b.scales != nullptr ? sums[lane] * b.scales[row] : sums[lane];
+          total = (first ? 0.0 : total) + round_to_grid(sum);
         }
       }
       for (std::int64_t lane = 0; b.bias != nullptr && lane < kLanes; ++lane)

@@ -15,7 +15,7 @@ template <class Kernel>
 constexpr std::int64_t kStepOfPanel = Kernel::kStepBytes*(32 / Kernel::Isa::kLanes);
 
 /// R rows x V vectors of outputs. `Kernel` gives:
-///   Isa      Vector, kLanes, zero, load, store, add, add_to_totals(sums, totals)
+///   Isa      Vector, kLanes, zero, load, store, add, times(vector, scalar), add_to_totals(sums, totals)
 ///   kStep    channels that a step takes (1, or 2 for pairs), kStepBytes: bytes of one vector's weights in a step
 ///   kInput   bytes of an element of x
 ///   step<R, V>(acc, weights(v), x(r)): adds the products of kStep channels
@@ -47,17 +47,20 @@ struct Tile {
                          std::int64_t share) {
     // Rows of b.totals are often a power of two apart and then share a few cache lines: here they have their own.
     alignas(64) double totals[R][V * Isa::kLanes];
-    double* out = b.totals + row * b.stride + col;
+    double* out[R];
     for (int r = 0; r < R; ++r)
-      for (int i = 0; i < V * Isa::kLanes; ++i) totals[r][i] = b.first ? 0.0 : out[r * b.stride + i];
+      out[r] = b.totals + (b.rows_to != nullptr ? b.rows_to[row + r] : row + r) * b.stride + col;
+    for (int r = 0; r < R; ++r)
+      for (int i = 0; i < V * Isa::kLanes; ++i) totals[r][i] = b.first ? 0.0 : out[r][i];
     for (std::int64_t i = 0; i < b.piece_count; ++i) {
       Vector acc[R][V];
       each([&](int r, int v) { acc[r][v] = Isa::zero(); });
       accumulate(b, b.pieces[i], row, col, tile, share, acc);
+      if (b.scales != nullptr) each([&](int r, int v) { acc[r][v] = Isa::times(acc[r][v], b.scales[row + r]); });
       each([&](int r, int v) { Isa::add_to_totals(acc[r][v], totals[r] + v * Isa::kLanes); });
     }
     for (int r = 0; r < R; ++r)
-      for (int i = 0; i < V * Isa::kLanes; ++i) out[r * b.stride + i] = totals[r][i];
+      for (int i = 0; i < V * Isa::kLanes; ++i) out[r][i] = totals[r][i];
   }
 
  private:

@@ -126,7 +126,7 @@ inline std::vector<float> multiply(KernelSet set, const CpuMatrix& w, const Tens
 inline std::vector<double> multiply_partial(KernelSet set, const CpuMatrix& w, const Tensor& x, int threads = 1) {
   TestThreads team(threads);
   std::vector<double> partials(static_cast<std::size_t>(x.rows * w.spec().rows), -77.0);
-  cpu_matmul_partial(set, team, w, x, partials.data());
+  cpu_matmul_partial(set, team, w, x, {.totals = partials.data()});
   return partials;
 }
 

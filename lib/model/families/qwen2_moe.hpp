@@ -1,0 +1,60 @@
+#pragma once
+
+#include "model/families/llama.hpp"
+
+namespace tpinfer::qwen2_moe {
+
+inline constexpr std::string_view kArchitectures[] = {"Qwen2MoeForCausalLM"};
+
+inline constexpr TensorRow kTensors[] = {
+    {.name = "model.embed_tokens", .role = Role::token_embedding},
+    {.name = "model.layers.{L}.input_layernorm", .role = Role::attn_norm},
+    {.name = "model.layers.{L}.self_attn.q_proj", .role = Role::q, .bias = Need::required},
+    {.name = "model.layers.{L}.self_attn.k_proj", .role = Role::k, .bias = Need::required},
+    {.name = "model.layers.{L}.self_attn.v_proj", .role = Role::v, .bias = Need::required},
+    {.name = "model.layers.{L}.self_attn.o_proj", .role = Role::attn_out},
+    {.name = "model.layers.{L}.post_attention_layernorm", .role = Role::mlp_norm},
+    {.name = "model.layers.{L}.mlp.gate_proj", .role = Role::mlp_gate, .when = When::dense_layer},
+    {.name = "model.layers.{L}.mlp.up_proj", .role = Role::mlp_up, .when = When::dense_layer},
+    {.name = "model.layers.{L}.mlp.down_proj", .role = Role::mlp_down, .when = When::dense_layer},
+    {.name = "model.layers.{L}.mlp.gate", .role = Role::router, .when = When::sparse_layer},
+    {.name = "model.layers.{L}.mlp.experts.{E}.gate_proj",
+     .role = Role::expert_gate,
+     .when = When::sparse_layer,
+     .layout = Layout::each_expert},
+    {.name = "model.layers.{L}.mlp.experts.{E}.up_proj",
+     .role = Role::expert_up,
+     .when = When::sparse_layer,
+     .layout = Layout::each_expert},
+    {.name = "model.layers.{L}.mlp.experts.{E}.down_proj",
+     .role = Role::expert_down,
+     .when = When::sparse_layer,
+     .layout = Layout::each_expert},
+    {.name = "model.layers.{L}.mlp.experts.gate_up_proj",
+     .role = Role::expert_gate_up,
+     .fusion = Fusion::stacked,
+     .when = When::sparse_layer,
+     .layout = Layout::all_experts},
+    {.name = "model.layers.{L}.mlp.experts.down_proj",
+     .role = Role::expert_down,
+     .fusion = Fusion::stacked,
+     .when = When::sparse_layer,
+     .layout = Layout::all_experts},
+    {.name = "model.layers.{L}.mlp.shared_expert.gate_proj", .role = Role::shared_gate, .when = When::sparse_layer},
+    {.name = "model.layers.{L}.mlp.shared_expert.up_proj", .role = Role::shared_up, .when = When::sparse_layer},
+    {.name = "model.layers.{L}.mlp.shared_expert.down_proj", .role = Role::shared_down, .when = When::sparse_layer},
+    {.name = "model.layers.{L}.mlp.shared_expert_gate", .role = Role::shared_expert_gate, .when = When::sparse_layer},
+    {.name = "model.norm", .role = Role::final_norm},
+    {.name = "lm_head", .role = Role::lm_head, .weight = Need::unless_tied},
+};
+
+inline constexpr FamilySpec kFamily{
+    .name = "qwen2_moe",
+    .architectures = kArchitectures,
+    .keys = {},
+    .block = {.window = Window::when_used, .moe = Moe::norm_topk_prob},
+    .tensors = kTensors,
+    .ignore = llama::kIgnore,
+};
+
+}  // namespace tpinfer::qwen2_moe
