@@ -27,7 +27,8 @@ class CpuBackend : public Backend {
 };
 std::unique_ptr<CpuBackend> make_cpu_backend(KernelSet set, int threads);
 
-/// Backend::activation_dtype of the CPU backend, for plans made without a device: bfloat16 for bfloat16, otherwise float32.
+/// Backend::activation_dtype of the CPU backend, for plans made without a device: bfloat16 for bfloat16, otherwise
+/// float32.
 DType cpu_activation_dtype(DType compute) noexcept;
 
 /// CUDA: in a build without it (no_cuda.cpp) cuda_available() is false, with the reason in cuda_reason(), and

@@ -261,14 +261,10 @@ Node node_from_json(const Json& json, const Place& place) {
 
 std::string describe(const Node& node) {
   switch (node.kind) {
-    case Node::Kind::null:
-      return "null";
-    case Node::Kind::sequence:
-      return "a list";
-    case Node::Kind::mapping:
-      return "a mapping";
-    case Node::Kind::scalar:
-      break;
+    case Node::Kind::null: return "null";
+    case Node::Kind::sequence: return "a list";
+    case Node::Kind::mapping: return "a mapping";
+    case Node::Kind::scalar: break;
   }
   const std::string text = shown(node.text);
   return node.quoted || node.text.empty() ? text : text.substr(1, text.size() - 2);

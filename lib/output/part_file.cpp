@@ -19,21 +19,16 @@ fs::path folder_of(const fs::path& file) { return file.has_parent_path() ? file.
 
 std::string hint_for(int number, const fs::path& file) {
   switch (number) {
-    case ENOENT:
-      return fmt::format("create the folder {} or name another output.file", folder_of(file).string());
-    case ENOTDIR:
-      return fmt::format("{} is no folder: name another output.file", folder_of(file).string());
-    case EISDIR:
-      return "name a file, not a folder, as output.file";
+    case ENOENT: return fmt::format("create the folder {} or name another output.file", folder_of(file).string());
+    case ENOTDIR: return fmt::format("{} is no folder: name another output.file", folder_of(file).string());
+    case EISDIR: return "name a file, not a folder, as output.file";
     case EACCES:
     case EPERM:
     case EROFS:
       return fmt::format("allow writing to the folder {} or name another output.file", folder_of(file).string());
     case ENOSPC:
-    case EDQUOT:
-      return "make room or name another output.file, then run the same command again";
-    default:
-      return "name another output.file";
+    case EDQUOT: return "make room or name another output.file, then run the same command again";
+    default: return "name another output.file";
   }
 }
 

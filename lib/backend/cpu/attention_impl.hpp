@@ -113,12 +113,9 @@ inline void attend_with(const AttentionWork& work, std::int64_t first, std::int6
 inline void attend(const AttentionWork& work, std::int64_t first, std::int64_t last, bool raw,
                    const AttentionState& state, float* scratch) {
   switch (work.dtype) {
-    case DType::float32:
-      return attend_with<FloatCache>(work, first, last, raw, state, scratch);
-    case DType::float16:
-      return attend_with<HalfCache>(work, first, last, raw, state, scratch);
-    default:
-      return attend_with<Bfloat16Cache>(work, first, last, raw, state, scratch);
+    case DType::float32: return attend_with<FloatCache>(work, first, last, raw, state, scratch);
+    case DType::float16: return attend_with<HalfCache>(work, first, last, raw, state, scratch);
+    default: return attend_with<Bfloat16Cache>(work, first, last, raw, state, scratch);
   }
 }
 

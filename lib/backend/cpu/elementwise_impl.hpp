@@ -105,14 +105,10 @@ inline void activate_with(const ActivationWork& work, std::int64_t begin, std::i
 
 inline void activate_range(const ActivationWork& work, std::int64_t begin, std::int64_t end) {
   switch (work.act) {
-    case Activation::silu:
-      return activate_with<Activation::silu>(work, begin, end);
-    case Activation::gelu:
-      return activate_with<Activation::gelu>(work, begin, end);
-    case Activation::gelu_tanh:
-      return activate_with<Activation::gelu_tanh>(work, begin, end);
-    case Activation::relu:
-      return activate_with<Activation::relu>(work, begin, end);
+    case Activation::silu: return activate_with<Activation::silu>(work, begin, end);
+    case Activation::gelu: return activate_with<Activation::gelu>(work, begin, end);
+    case Activation::gelu_tanh: return activate_with<Activation::gelu_tanh>(work, begin, end);
+    case Activation::relu: return activate_with<Activation::relu>(work, begin, end);
   }
 }
 

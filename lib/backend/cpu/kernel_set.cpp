@@ -13,14 +13,10 @@ constexpr std::array kAllSets = {KernelSet::scalar, KernelSet::avx2, KernelSet::
 bool processor_has(KernelSet set) noexcept {
   __builtin_cpu_init();
   switch (set) {
-    case KernelSet::scalar:
-      return true;
-    case KernelSet::avx2:
-      return __builtin_cpu_supports("x86-64-v3");
-    case KernelSet::avx512:
-      return __builtin_cpu_supports("x86-64-v4");
-    case KernelSet::avx512_bf16:
-      return __builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512bf16");
+    case KernelSet::scalar: return true;
+    case KernelSet::avx2: return __builtin_cpu_supports("x86-64-v3");
+    case KernelSet::avx512: return __builtin_cpu_supports("x86-64-v4");
+    case KernelSet::avx512_bf16: return __builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512bf16");
   }
   return false;
 }
@@ -29,14 +25,10 @@ bool processor_has(KernelSet set) noexcept {
 
 std::string_view kernel_set_name(KernelSet set) noexcept {
   switch (set) {
-    case KernelSet::scalar:
-      return "scalar";
-    case KernelSet::avx2:
-      return "avx2";
-    case KernelSet::avx512:
-      return "avx512";
-    case KernelSet::avx512_bf16:
-      return "avx512-bf16";
+    case KernelSet::scalar: return "scalar";
+    case KernelSet::avx2: return "avx2";
+    case KernelSet::avx512: return "avx512";
+    case KernelSet::avx512_bf16: return "avx512-bf16";
   }
   return "unknown";
 }

@@ -102,15 +102,9 @@ struct Work {
         q.dtype == DType::bfloat16 ? query_row<Bfloat16>(i, turned.data()) : query_row<Float32>(i, turned.data());
       for (std::int64_t h = 0; h < heads.kv_heads; ++h) {
         switch (kv.spec().dtype) {
-          case DType::bfloat16:
-            kv_head<Bfloat16>(h, r, last, turned.data());
-            break;
-          case DType::float16:
-            kv_head<Float16>(h, r, last, turned.data());
-            break;
-          default:
-            kv_head<Float32>(h, r, last, turned.data());
-            break;
+          case DType::bfloat16: kv_head<Bfloat16>(h, r, last, turned.data()); break;
+          case DType::float16: kv_head<Float16>(h, r, last, turned.data()); break;
+          default: kv_head<Float32>(h, r, last, turned.data()); break;
         }
       }
     }

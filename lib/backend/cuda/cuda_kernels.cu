@@ -19,17 +19,10 @@ __device__ void store(__nv_bfloat16* to, float value) { *to = __float2bfloat16_r
 template <class Use>
 cudaError_t with_type(DType dtype, void* data, Use&& use) {
   switch (dtype) {
-    case DType::float32:
-      use(static_cast<float*>(data));
-      break;
-    case DType::float16:
-      use(static_cast<__half*>(data));
-      break;
-    case DType::bfloat16:
-      use(static_cast<__nv_bfloat16*>(data));
-      break;
-    default:
-      return cudaErrorInvalidValue;
+    case DType::float32: use(static_cast<float*>(data)); break;
+    case DType::float16: use(static_cast<__half*>(data)); break;
+    case DType::bfloat16: use(static_cast<__nv_bfloat16*>(data)); break;
+    default: return cudaErrorInvalidValue;
   }
   return cudaGetLastError();
 }
@@ -90,14 +83,10 @@ __global__ void norm_kernel(const float* x, std::int64_t cols, NormParams params
 
 __device__ float apply(Activation act, float x) {
   switch (act) {
-    case Activation::silu:
-      return x / (1.0F + expf(-x));
-    case Activation::gelu:
-      return 0.5F * x * (1.0F + erff(x * 0.70710678F));
-    case Activation::gelu_tanh:
-      return 0.5F * x * (1.0F + tanhf(0.79788456F * (x + 0.044715F * x * x * x)));
-    case Activation::relu:
-      return fmaxf(x, 0.0F);
+    case Activation::silu: return x / (1.0F + expf(-x));
+    case Activation::gelu: return 0.5F * x * (1.0F + erff(x * 0.70710678F));
+    case Activation::gelu_tanh: return 0.5F * x * (1.0F + tanhf(0.79788456F * (x + 0.044715F * x * x * x)));
+    case Activation::relu: return fmaxf(x, 0.0F);
   }
   return x;
 }

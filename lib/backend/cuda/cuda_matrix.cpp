@@ -13,14 +13,10 @@ constexpr std::uint32_t kAlignment = 16;
 
 cudaDataType_t cuda_type(DType dtype) {
   switch (dtype) {
-    case DType::float32:
-      return CUDA_R_32F;
-    case DType::float16:
-      return CUDA_R_16F;
-    case DType::bfloat16:
-      return CUDA_R_16BF;
-    default:
-      throw Error(ExitCode::internal, fmt::format("no product has weights of type {}", dtype_name(dtype)));
+    case DType::float32: return CUDA_R_32F;
+    case DType::float16: return CUDA_R_16F;
+    case DType::bfloat16: return CUDA_R_16BF;
+    default: throw Error(ExitCode::internal, fmt::format("no product has weights of type {}", dtype_name(dtype)));
   }
 }
 

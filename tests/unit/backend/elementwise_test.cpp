@@ -69,7 +69,7 @@ TEST_P(Elementwise, NormsMatchDoublePrecision) {
         const Result out(3, cols, dtype);
         one_->norm({x.data(), DType::float32, 3, cols}, params, out.tensor());
         EXPECT_TRUE(out.guard_untouched());
-        for (std::int64_t i = 0; i < 3 * cols; i += cols > 200 ? 31 : 1) {
+        for (std::int64_t i = 0; i<3 * cols; i += cols> 200 ? 31 : 1) {
           const double exact = reference_norm(x.data() + i / cols * cols, cols, params, i % cols);
           const double tolerance = dtype == DType::float32 ? 2e-5 : 1e-2;
           ASSERT_NEAR(out.at(i / cols, i % cols), exact, tolerance * (1 + std::fabs(exact))) << cols << " at " << i;
@@ -95,14 +95,10 @@ TEST_P(Elementwise, NormOfARowDoesNotDependOnTheOthersOrOnThreads) {
 
 double reference_activation(Activation act, double x) {
   switch (act) {
-    case Activation::silu:
-      return x / (1 + std::exp(-x));
-    case Activation::gelu:
-      return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
-    case Activation::gelu_tanh:
-      return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
-    case Activation::relu:
-      return std::max(x, 0.0);
+    case Activation::silu: return x / (1 + std::exp(-x));
+    case Activation::gelu: return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
+    case Activation::gelu_tanh: return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    case Activation::relu: return std::max(x, 0.0);
   }
   return 0;
 }

@@ -168,20 +168,13 @@ std::string mutate(Random& random, std::string text) {
   for (std::size_t i = below(random, 4) + 1; i-- > 0;) {
     const std::size_t at = below(random, text.size() + 1);
     switch (random() % 5) {
-      case 0:
-        text.insert(at, kTokens[below(random, kTokens.size())]);
-        break;
-      case 1:
-        text.erase(at, 1 + below(random, 8));
-        break;
+      case 0: text.insert(at, kTokens[below(random, kTokens.size())]); break;
+      case 1: text.erase(at, 1 + below(random, 8)); break;
       case 2:
         if (at < text.size()) text[at] = static_cast<char>(random());
         break;
-      case 3:
-        text.insert(at, text.substr(below(random, text.size() + 1), below(random, 40)));
-        break;
-      default:
-        text.resize(at);
+      case 3: text.insert(at, text.substr(below(random, text.size() + 1), below(random, 40))); break;
+      default: text.resize(at);
     }
   }
   return text;

@@ -50,7 +50,7 @@ TEST(MemoryPlan, NumbersAddUp) {
     const RankMemoryPlan& rank = memory.ranks[r];
     EXPECT_EQ(rank.weights, c.plan.per_rank[r].weights_bytes);
     EXPECT_EQ(rank.kv_cache, 35 * c.block_bytes(r));
-    EXPECT_EQ(rank.workspace, workspace_bytes(c.spec, c.plan.per_rank[r].share, memory.limits, DType::float32).total());
+    EXPECT_EQ(rank.workspace, WorkspaceSizes(c.spec, c.plan.per_rank[r].share, memory.limits).bytes(DType::float32));
     EXPECT_GT(rank.workspace, 0U);
     EXPECT_EQ(rank.total(), rank.weights + rank.kv_cache + rank.workspace);
     EXPECT_EQ(rank.budget, kPlenty);

@@ -229,6 +229,7 @@ TEST(Scheduler, DecodesGoBeforePrompts) {
   for (const std::int32_t chunk : {4, 4, 4}) {  // the prompt of sequence 1 in chunks beside sequence 0's one row
     ASSERT_TRUE(scheduler.next(step, rows));
     EXPECT_EQ(step.row_begin, (std::vector<std::int32_t>{0, 1, 1 + chunk}));
+    ASSERT_FALSE(rows.empty());
     EXPECT_EQ(rows.front().sequence, 0);
     scheduler.append(0, 7);
   }
@@ -270,6 +271,7 @@ TEST(Step, CrossesRanksUnchanged) {
               std::tie(step.stop, step.tokens, step.positions, step.slots, step.row_begin, step.block_table,
                        step.table_width, step.logit_rows));
     step.clear();
+    EXPECT_FALSE(step.stop);
     step.stop = true;
   }
   EXPECT_EQ(other.sequences(), 0);
