@@ -45,6 +45,8 @@ class JobRun {
     together(*comm_, "preparing", [this] { prepare_all(); });
     share_setup();
     if (options_.dry_run) return report_dry_run();
+    together(*comm_, "starting", [this] { worker_.emplace(setup_, *comm_); });
+    worker_->share_reading(*comm_);
     together(*comm_, "loading", [this] { load(); });
     worker_->compare_replicated(*comm_);
     build();
@@ -160,7 +162,6 @@ class JobRun {
   }
 
   void load() {
-    worker_.emplace(setup_, *comm_);
     Progress progress(lead() ? options_.progress : ProgressStyle::none);
     worker_->load([&](std::uint64_t done, std::uint64_t total) {
       progress.show(static_cast<double>(done) / static_cast<double>(std::max<std::uint64_t>(total, 1)),

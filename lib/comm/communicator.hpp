@@ -23,6 +23,7 @@ class Communicator {
   virtual int rank() const noexcept = 0;
   virtual int size() const noexcept = 0;
   virtual int local_rank() const noexcept = 0;  ///< among the ranks of this host
+  virtual int host() const noexcept = 0;        ///< number of this rank's host: the lowest rank on it
   virtual int local_size() const noexcept = 0;
 
   virtual void barrier(std::string_view where) = 0;

@@ -41,8 +41,7 @@ class MpiCommunicator final : public Communicator {
   int size() const noexcept override { return size_; }
   int local_rank() const noexcept override { return local_rank_; }
   int local_size() const noexcept override { return local_size_; }
-  /// Number of this rank's host: the lowest rank on it.
-  int host() const noexcept { return host_; }
+  int host() const noexcept override { return host_; }
 
   void barrier(std::string_view where) override;
   void broadcast(std::vector<std::byte>& bytes, int root, std::string_view where) override;

@@ -11,6 +11,7 @@ class SelfCommunicator final : public Communicator {
   int size() const noexcept override { return 1; }
   int local_rank() const noexcept override { return 0; }
   int local_size() const noexcept override { return 1; }
+  int host() const noexcept override { return 0; }
 
   void barrier(std::string_view) override {}
   void broadcast(std::vector<std::byte>&, int root, std::string_view where) override { check_root(root, where); }

@@ -34,14 +34,11 @@ std::int64_t blocks_within(std::uint64_t bytes, std::uint64_t per_block) {
   return static_cast<std::int64_t>(bytes / per_block);
 }
 
-std::string hint_for(const ModelSpec& spec, const ShardingPlan& plan, const RankMemoryPlan& worst) {
+// Rounded up, so that it really suffices.
+std::string hint_for(const RankMemoryPlan& worst) {
   constexpr std::uint64_t kMebibyte = std::uint64_t{1} << 20;
-  const std::uint64_t needed = (worst.total() + kMebibyte - 1) / kMebibyte;  // rounded up, so that it really suffices
-  std::string hint = fmt::format("set memory.cpu_memory_limit to {} MiB or more if the machine has it", needed);
-  if (plan.ranks < spec.q_heads) hint += ", use more ranks";
-  hint += ", or lower engine.max_num_batched_tokens or engine.max_model_len";
-  if (plan.compute_dtype == DType::float32) hint += ", or use model.dtype: bfloat16";
-  return hint;
+  return fmt::format("set memory.cpu_memory_limit to {} MiB or more if the machine has it",
+                     (worst.total() + kMebibyte - 1) / kMebibyte);
 }
 
 }  // namespace
@@ -71,6 +68,7 @@ MemoryPlan plan_memory(const ModelSpec& spec, const ShardingPlan& plan, const En
     RankMemoryPlan& mine = memory.ranks.emplace_back();
     mine.weights = rank.weights_bytes;
     mine.workspace = WorkspaceSizes(spec, rank.share, memory.limits).bytes(activation_dtype);
+    if (demand && rank.share.rank == 0) mine.workspace += demand->answer_bytes;
     mine.budget = budgets[static_cast<std::size_t>(rank.share.rank)];
     const std::uint64_t per_block = kv_spec(spec, rank.share, plan.compute_dtype, block, 1).bytes_per_block();
     if (cache.bytes) memory.kv_blocks = std::min(memory.kv_blocks, blocks_within(*cache.bytes, per_block));
@@ -91,7 +89,7 @@ MemoryPlan plan_memory(const ModelSpec& spec, const ShardingPlan& plan, const En
   const auto worst = std::ranges::max_element(memory.ranks, {}, [](const RankMemoryPlan& r) {
     return r.fits ? std::int64_t{-1} : static_cast<std::int64_t>(r.total() - std::min(r.total(), r.budget));
   });
-  memory.hint = hint_for(spec, plan, *worst);
+  memory.hint = hint_for(*worst);
   return memory;
 }
 

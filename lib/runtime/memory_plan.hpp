@@ -28,6 +28,8 @@ struct PromptDemand {
   std::int64_t longest = 0;        ///< tokens of the longest sequence, prompt and new
   std::int64_t all_tokens = 0;     ///< of all sequences together
   std::int64_t prompt_tokens = 0;  ///< of all prompts together
+  std::int64_t longest_prompt = 0;
+  std::uint64_t answer_bytes = 0;  ///< token ids and log probabilities that rank 0 keeps until they are written
 };
 
 struct MemoryPlan {
@@ -36,7 +38,7 @@ struct MemoryPlan {
   std::int64_t block_size = 16;
   std::vector<RankMemoryPlan> ranks;
   bool fits = false;
-  std::string hint;  ///< the smallest change that makes it fit, when it does not
+  std::string hint;  ///< what would make it fit, when it does not (see smallest_change)
 
   std::int64_t kv_tokens() const noexcept { return kv_blocks * block_size; }
 };

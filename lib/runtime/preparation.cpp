@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <numeric>
 
 #include "core/bytes.hpp"
 #include "core/error.hpp"
 #include "core/units.hpp"
 #include "runtime/prompts.hpp"
+#include "runtime/smallest_change.hpp"
 
 namespace tpinfer {
 namespace {
@@ -113,16 +115,13 @@ void prepare_prompt(const PromptRecord& record, const Job& job, std::int64_t max
   }
 }
 
-PromptDemand demand_of(const std::vector<Request>& requests) {
-  PromptDemand demand;
-  for (const Request& request : requests) {
-    const auto prompt = static_cast<std::int64_t>(request.token_ids.size());
-    demand.longest = std::max(demand.longest, prompt + request.most_new_tokens);
-    demand.all_tokens += prompt + request.most_new_tokens;
-    demand.prompt_tokens += prompt;
-    ++demand.prompts;
-  }
-  return demand;
+// What `count` ranks might use where `budgets` are those of the ranks that are here: the job's own limit each, or else
+// the same memory shared out anew.
+std::vector<std::uint64_t> budgets_of(const Job& job, const std::vector<std::uint64_t>& budgets, int count) {
+  const auto ranks = static_cast<std::size_t>(count);
+  if (ranks == budgets.size()) return budgets;
+  const std::uint64_t all = std::accumulate(budgets.begin(), budgets.end(), std::uint64_t{0});
+  return std::vector(ranks, job.memory.cpu_memory_limit.value_or(all / ranks));
 }
 
 void refuse_what_does_not_fit(const MemoryPlan& memory) {
@@ -155,13 +154,27 @@ void fail_prompts_beyond_cache(Preparation& p) {
 
 }  // namespace
 
-Preparation prepare(const Job& job, const std::vector<std::uint64_t>& budgets, DType (*activation_dtype)(DType compute),
-                    const Log& log) {
-  Preparation p;
-  p.model = std::make_unique<ModelFolder>(job.model.path, log);
+PromptDemand demand_of(const std::vector<Request>& requests) {
+  PromptDemand demand;
+  for (const Request& request : requests) {
+    const auto prompt = static_cast<std::int64_t>(request.token_ids.size());
+    demand.longest = std::max(demand.longest, prompt + request.most_new_tokens);
+    demand.longest_prompt = std::max(demand.longest_prompt, prompt);
+    demand.all_tokens += prompt + request.most_new_tokens;
+    demand.prompt_tokens += prompt;
+    ++demand.prompts;
+    // an id and a log probability, 4 bytes each, for each token and each of its alternatives
+    const auto scores = [](std::int64_t tokens, const OptionalInt& alternatives) {
+      return static_cast<std::uint64_t>(tokens * 8 * (1 + alternatives.value_or(0)));
+    };
+    demand.answer_bytes += scores(request.most_new_tokens, request.params.logprobs);
+    if (request.params.prompt_logprobs) demand.answer_bytes += scores(prompt, request.params.prompt_logprobs);
+  }
+  return demand;
+}
+
+void prepare_prompts(const Job& job, Preparation& p, const Log& log) {
   const ModelSpec& spec = p.model->spec;
-  p.plan = make_sharding_plan(spec, p.model->checkpoint, p.model->claims, static_cast<int>(budgets.size()),
-                              p.model->compute_dtype(job.model.dtype));
   read_generation_config(job, p);
   const std::vector<PromptRecord> records = read_prompts(job.prompts);
   load_tokenizer(job, records, p, log);
@@ -171,8 +184,25 @@ Preparation prepare(const Job& job, const std::vector<std::uint64_t>& budgets, D
       std::min(job.engine.max_model_len.value_or(spec.max_positions), spec.max_positions);
   resolve_sampling({}, job.sampling, p.generation_config);  // a fault of the job itself is told once, not by every row
   for (const PromptRecord& record : records) prepare_prompt(record, job, max_model_len, p);
-  p.memory = plan_memory(spec, p.plan, job.engine, job.memory.kv_cache, activation_dtype(p.plan.compute_dtype), budgets,
-                         demand_of(p.requests));
+}
+
+Preparation prepare(const Job& job, const std::vector<std::uint64_t>& budgets, DType (*activation_dtype)(DType compute),
+                    const Log& log) {
+  Preparation p;
+  p.model = std::make_unique<ModelFolder>(job.model.path, log);
+  const ModelSpec& spec = p.model->spec;
+  const auto ranks = static_cast<int>(budgets.size());
+  PlanTerms terms{.engine = job.engine,
+                  .kv_cache = job.memory.kv_cache,
+                  .compute_dtype = p.model->compute_dtype(job.model.dtype),
+                  .activation_dtype = activation_dtype,
+                  .budgets = [&](int count) { return budgets_of(job, budgets, count); },
+                  .demand = {}};
+  p.plan = make_sharding_plan(spec, p.model->checkpoint, p.model->claims, ranks, terms.compute_dtype);
+  prepare_prompts(job, p, log);
+  terms.demand = demand_of(p.requests);
+  p.memory = plan_memory(spec, p.plan, terms);
+  if (!p.memory.fits) p.memory.hint = smallest_change(*p.model, terms, ranks);
   refuse_what_does_not_fit(p.memory);
   fail_prompts_beyond_cache(p);
   return p;

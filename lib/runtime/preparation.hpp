@@ -27,6 +27,13 @@ struct Preparation {
   EngineContext context;
 };
 
+/// Fills `p`, whose model is there, with the prompts as token ids under the job's limits, and what belongs to them.
+/// Error(input, usage).
+void prepare_prompts(const Job& job, Preparation& p, const Log& log);
+
+/// What these requests ask of memory.
+PromptDemand demand_of(const std::vector<Request>& requests);
+
 /// `budgets`: bytes that each rank may use. Throws Error: input, does_not_fit (with the hint of the memory plan),
 /// usage.
 Preparation prepare(const Job& job, const std::vector<std::uint64_t>& budgets, DType (*activation_dtype)(DType compute),

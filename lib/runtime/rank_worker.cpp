@@ -91,14 +91,24 @@ void RankWorker::watch_memory() {
   note_memory(kPeak);
 }
 
+void RankWorker::share_reading(Communicator& comm) {
+  if (comm.size() == 1) return;
+  try {
+    exchange_ = std::make_unique<HostExchange>(comm, kExchangeBytes, setup_.collective_timeout);
+  } catch (const Error& e) {
+    if (e.code() != ExitCode::communication || comm.broken())
+      throw;  // no room: alike on all ranks, each then reads for itself
+  }
+}
+
 void RankWorker::load(const LoadProgress& progress) {
   weights_ = std::make_unique<RankWeights>(
       *backend_, setup_.spec, setup_.plan.per_rank[static_cast<std::size_t>(rank_)].share, setup_.plan.compute_dtype);
-  report_ =
-      load_weights(*backend_, setup_.spec, setup_.plan, rank_, *weights_, [&](std::uint64_t done, std::uint64_t total) {
-        watch_memory();
-        if (progress) progress(done, total);
-      });
+  report_ = load_weights(*backend_, setup_.spec, setup_.plan, rank_, *weights_, exchange_.get(),
+                         [&](std::uint64_t done, std::uint64_t total) {
+                           watch_memory();
+                           if (progress) progress(done, total);
+                         });
   check_owned();
   note_memory(kAfterLoad);
 }
@@ -140,6 +150,7 @@ void RankWorker::compare_replicated(Communicator& comm) const {
 }
 
 void RankWorker::build(Communicator& comm) {
+  exchange_.reset();
   const RankShare& share = setup_.plan.per_rank[static_cast<std::size_t>(rank_)].share;
   const DeviceCommunicatorOptions options{.most_partials = most_partials(setup_.spec, setup_.limits),
                                           .most_gathered = most_gathered(setup_.spec, setup_.limits),

@@ -24,6 +24,8 @@ class RankWorker {
  public:
   RankWorker(const RunSetup& setup, Communicator& comm);
 
+  /// Collective: lets the ranks of each host share the reading of row-parallel tensors, where /dev/shm has room.
+  void share_reading(Communicator& comm);
   /// Reads this rank's slices. Error(internal) when it owns more than 1.1 times what was planned; names the classes.
   void load(const LoadProgress& progress);
   /// Collective: compares the replicated tensors over the ranks; Error(input) when a rank read other bytes.
@@ -53,6 +55,7 @@ class RankWorker {
   std::unique_ptr<RankWeights> weights_;
   std::unique_ptr<KvStore> kv_;
   std::unique_ptr<Transformer> transformer_;
+  std::unique_ptr<HostExchange> exchange_;  ///< while loading
   LoadReport report_;
   EngineTimes times_;
   RankRow row_;

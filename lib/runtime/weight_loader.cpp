@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <map>
 
 #include "checkpoint/mapped_file.hpp"
@@ -58,8 +59,15 @@ void copy_vector(Backend& backend, const DeviceBuffer& to, std::int64_t first, c
 
 class Loader {
  public:
-  Loader(Backend& backend, const ModelSpec& spec, const ShardingPlan& plan, int rank, RankWeights& weights)
-      : backend_(backend), spec_(spec), plan_(plan), rank_(rank), weights_(weights), files_(plan.files.size()) {
+  Loader(Backend& backend, const ModelSpec& spec, const ShardingPlan& plan, int rank, RankWeights& weights,
+         HostExchange* exchange)
+      : backend_(backend),
+        spec_(spec),
+        plan_(plan),
+        rank_(rank),
+        weights_(weights),
+        exchange_(exchange && exchange->size() > 1 ? exchange : nullptr),
+        files_(plan.files.size()) {
     const std::vector<std::string> roles = plan.role_names();
     for (std::size_t i = 0; i < roles.size(); ++i) class_of_[roles[i]] = i;
     report_.by_class.resize(roles.size());
@@ -71,6 +79,7 @@ class Loader {
     std::uint64_t done = 0;
     for (const std::size_t t : in_file_order()) {
       done += load_tensor(t);
+      if (abandoned_) break;
       if (progress) progress(done, total);
     }
     backend_.synchronize();
@@ -102,7 +111,7 @@ class Loader {
     const PlannedSlice& planned = plan_.slices[t][static_cast<std::size_t>(rank_)];
     if (stored_axis(slice, expected.fusion) != planned.axis || slice.extent() != planned.extent())
       throw Error(ExitCode::internal, fmt::format("this rank's slice of {} is not the one of the plan", tensor.name));
-    if (slice.pieces.empty()) return 0;
+    if (slice.pieces.empty() && !is_shared(tensor)) return 0;
     // a stacked tensor is one matrix after the other
     const bool stacked = expected.fusion == Fusion::stacked;
     const std::int64_t matrices = stacked ? tensor.shape[0] : 1;
@@ -116,12 +125,17 @@ class Loader {
     std::uint64_t copied = 0;
     for (std::int64_t m = 0; m < matrices; ++m) {
       const StoredTensor stored{bytes.subspan(static_cast<std::uint64_t>(m) * one, one), rows, cols, element};
+      const std::int64_t expert = stacked ? m : expected.expert;
+      if (is_shared(tensor)) {
+        copied += copy_shared(mapped, tensor, expected, expert, slice, stored);
+        continue;
+      }
       read_ahead(mapped, tensor, slice, stored);
-      copied += copy_pieces(tensor, expected, stacked ? m : expected.expert, slice, stored);
+      copied += copy_pieces(tensor, expected, expert, slice, stored);
     }
     if (tensor.split == Split::replicated) report_.replicated.push_back({tensor.name, hash_bytes(bytes)});
     mapped.release(tensor.offset, whole);
-    ++report_.tensors;
+    report_.tensors += slice.pieces.empty() ? 0 : 1;
     return copied;
   }
 
@@ -133,6 +147,69 @@ class Loader {
       const auto length = static_cast<std::uint64_t>((part.rows - 1) * part.row_stride + part.cols * part.col_stride);
       mapped.will_need(offset, length);
     }
+  }
+
+  // Row-parallel, and a row fits in the buffer: the same answer on every rank.
+  bool is_shared(const PlannedTensor& tensor) const {
+    return exchange_ && tensor.split == Split::columns &&
+           static_cast<std::uint64_t>(tensor.shape.back()) * dtype_size(tensor.dtype) <= exchange_->bytes();
+  }
+
+  // Round by round each rank of the host reads some whole rows, and all take their columns of everybody's rows.
+  std::uint64_t copy_shared(const MappedFile& mapped, const PlannedTensor& tensor, const ExpectedTensor& expected,
+                            std::int64_t expert, const RoleSlice& slice, const StoredTensor& stored) {
+    const std::int64_t row_bytes = stored.cols * stored.element;
+    const std::int64_t ranks = exchange_->size();
+    const std::int64_t each =
+        std::min((stored.rows + ranks - 1) / ranks, static_cast<std::int64_t>(exchange_->bytes()) / row_bytes);
+    LoadedBytes& counts = report_.by_class[class_of_.at(tensor.role)];
+    std::uint64_t copied = 0;
+    for (std::int64_t first = 0; first < stored.rows && !abandoned_; first += each * ranks) {
+      const auto rows_of = [&](std::int64_t rank) {
+        return Range{std::min(first + rank * each, stored.rows), std::min(first + (rank + 1) * each, stored.rows)};
+      };
+      const Range mine = rows_of(exchange_->rank());
+      const StoredMatrix read = stored.part(tensor, 0, {.from = mine.begin, .to = 0, .count = mine.count()});
+      const auto bytes = static_cast<std::uint64_t>(mine.count() * row_bytes);
+      mapped.will_need(static_cast<std::uint64_t>(read.data - mapped.bytes().data()), bytes);
+      if (bytes > 0) std::memcpy(exchange_->mine(), read.data, bytes);
+      counts.touched += bytes > 0 ? touched_bytes(read, stored.element) : 0;
+      counts.read += bytes;
+      abandoned_ = !exchange_->meet();
+      for (std::int64_t rank = 0; rank < ranks && !abandoned_; ++rank) {
+        const Range rows = rows_of(rank);
+        const StoredTensor theirs{
+            {exchange_->of(static_cast<int>(rank)), static_cast<std::size_t>(rows.count() * row_bytes)},
+            rows.count(),
+            stored.cols,
+            stored.element};
+        if (rows.count() > 0) copied += take_columns(tensor, expected, expert, slice, theirs, rows.begin, counts);
+      }
+      exchange_->next();
+    }
+    return copied;
+  }
+
+  // This rank's columns of rows that lie in shared memory; they become rows from `first_row` on of the matrix.
+  std::uint64_t take_columns(const PlannedTensor& tensor, const ExpectedTensor& expected, std::int64_t expert,
+                             const RoleSlice& slice, const StoredTensor& rows, std::int64_t first_row,
+                             LoadedBytes& counts) {
+    PackedMatrix& matrix = *weights_.target(expected, expert).matrix;
+    std::uint64_t copied = 0;
+    for (const Piece& piece : slice.pieces) {
+      const StoredMatrix part = rows.part(tensor, 1, piece);
+      backend_.load_matrix(matrix, first_row, piece.to, part);
+      counts.owned += owned_share(matrix, part);
+      copied += static_cast<std::uint64_t>(part.rows * part.cols * rows.element);
+    }
+    return copied;
+  }
+
+  // A matrix that several tensors fill is shared out by elements.
+  static std::uint64_t owned_share(const PackedMatrix& matrix, const StoredMatrix& part) {
+    const auto all = static_cast<double>(matrix.spec().rows * matrix.spec().cols);
+    return static_cast<std::uint64_t>(static_cast<double>(matrix.bytes()) * static_cast<double>(part.rows * part.cols) /
+                                      all);
   }
 
   std::uint64_t copy_pieces(const PlannedTensor& tensor, const ExpectedTensor& expected, std::int64_t expert,
@@ -152,10 +229,7 @@ class Loader {
       }
       const std::int64_t first_row = target.row + (slice.axis == 0 ? piece.to : 0);
       backend_.load_matrix(*target.matrix, first_row, slice.axis == 1 ? piece.to : 0, part);
-      const MatrixSpec& shape = target.matrix->spec();
-      counts.owned +=
-          static_cast<std::uint64_t>(static_cast<double>(target.matrix->bytes()) * static_cast<double>(elements) /
-                                     static_cast<double>(shape.rows * shape.cols));
+      counts.owned += owned_share(*target.matrix, part);
     }
     counts.read += copied;
     return copied;
@@ -166,6 +240,8 @@ class Loader {
   const ShardingPlan& plan_;
   int rank_;
   RankWeights& weights_;
+  HostExchange* exchange_;
+  bool abandoned_ = false;  ///< another rank of the host has failed
   std::vector<MappedFile> files_;
   std::map<std::string, std::size_t> class_of_;
   LoadReport report_;
@@ -174,8 +250,13 @@ class Loader {
 }  // namespace
 
 LoadReport load_weights(Backend& backend, const ModelSpec& spec, const ShardingPlan& plan, int rank,
-                        RankWeights& weights, const LoadProgress& progress) {
-  return Loader(backend, spec, plan, rank, weights).run(progress);
+                        RankWeights& weights, HostExchange* exchange, const LoadProgress& progress) {
+  try {
+    return Loader(backend, spec, plan, rank, weights, exchange).run(progress);
+  } catch (...) {
+    if (exchange) exchange->fail();
+    throw;
+  }
 }
 
 }  // namespace tpinfer

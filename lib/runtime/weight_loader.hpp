@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/host_exchange.hpp"
 #include "runtime/rank_weights.hpp"
 #include "shard/sharding_plan.hpp"
 
@@ -33,10 +34,18 @@ struct LoadReport {
 /// Called after each tensor with the stored bytes copied so far and in all.
 using LoadProgress = std::function<void(std::uint64_t done, std::uint64_t total)>;
 
+/// Bytes of a rank's buffer of the exchange: rows of row-parallel tensors pass through it.
+inline constexpr std::size_t kExchangeBytes = std::size_t{8} << 20;
+
 /// Maps the files, copies this rank's slices into `weights` and lets the mapped pages go, tensor by tensor.
 /// Error(input) when a file is no longer the one that was planned, Error(internal) when this rank's own slices differ
 /// from the plan's.
+///
+/// With `exchange` (null: without) the ranks of a host share the reading of row-parallel tensors, whose slices are
+/// strided: each reads some whole rows and all take their columns from shared memory, so that a page of the file is
+/// looked at by one rank only. When another rank fails meanwhile, this one returns early; the caller's agreement tells
+/// why.
 LoadReport load_weights(Backend& backend, const ModelSpec& spec, const ShardingPlan& plan, int rank,
-                        RankWeights& weights, const LoadProgress& progress);
+                        RankWeights& weights, HostExchange* exchange, const LoadProgress& progress);
 
 }  // namespace tpinfer

@@ -77,11 +77,13 @@ class RealSize(unittest.TestCase):
                     planned, owned = w["bytes_planned"][:], w["bytes_owned"][:]
                     predicted = h["plan/memory/bytes"][:].sum(axis=1)
                     anonymous = m["anonymous"][:].max(axis=0)
-                    replicated = dict(zip(w["class_names"].asstr()[:], w["planned_by_class"][0]))["norm"]
+                    classes = dict(zip(w["class_names"].asstr()[:], w["planned_by_class"][0]))
+                    replicated = sum(classes.get(c, 0) for c in ("norm", "router", "shared_expert_gate"))
+                    touched = w["bytes_touched"][:]
                     ids.append(h["results/token_ids"][:].tobytes() + h["results/logprobs"][:].tobytes())
             self.assertEqual(len(seen), ranks)
             read = sum(r for _, r in seen)
-            print(f"{ranks} ranks: planned {planned.tolist()}, owned {owned.tolist()}, largest RssAnon outside {[a for a, _ in seen]}, "
+            print(f"{ranks} ranks: planned {planned.tolist()}, owned {owned.tolist()}, touched {touched.tolist()}, largest RssAnon outside {[a for a, _ in seen]}, "
                   f"own record {anonymous.tolist()}, predicted {predicted.tolist()}, read from storage {read} of {file_bytes}")
             for peak, _ in seen:
                 self.assertLessEqual(peak, predicted.max() * 1.10 + 128 * MIB)
@@ -89,6 +91,7 @@ class RealSize(unittest.TestCase):
             self.assertGreaterEqual(anonymous.max(), planned.max())  # the weights are really there
             self.assertTrue((owned <= planned * 1.02).all())
             self.assertLessEqual(read, file_bytes * 1.05)
+            self.assertLessEqual(touched.sum(), planned.sum() * 1.01 + ranks * MIB)  # rows narrower than a page are read once per host
             self.sums[ranks] = (int(planned.sum()), int(replicated))
         whole = self.sums[1][0]
         for ranks in (2, 4):  # nothing but what every rank needs is held more than once

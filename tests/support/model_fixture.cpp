@@ -41,6 +41,7 @@ ModelFixture::ModelFixture(Communicator& comm, const std::string& folder, const 
   setup_.collective_timeout = 60;
   setup_ = decode_setup(encode_setup(setup_, model.config_text, model.config_file));
   worker_.emplace(setup_, comm);
+  worker_->share_reading(comm);
   worker_->load({});
   worker_->compare_replicated(comm);
   worker_->build(comm);

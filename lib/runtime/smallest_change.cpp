@@ -1,0 +1,139 @@
+#include "runtime/smallest_change.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "backend/factory.hpp"
+
+namespace tpinfer {
+namespace {
+
+constexpr std::int64_t kRowUnit = 64;      // steps in which engine.max_num_batched_tokens is lowered
+constexpr std::int64_t kLengthUnit = 256;  // and engine.max_model_len
+constexpr int kMostRanksMore = 64;         // than asked for: further counts are not tried
+
+/// Tries changes one after the other, each by a plan of its own.
+class ChangeSearch {
+ public:
+  ChangeSearch(const ModelFolder& model, const PlanTerms& terms, int ranks)
+      : model_(model), terms_(terms), ranks_(ranks) {}
+
+  std::string find() {
+    if (auto text = more_ranks(terms_)) return *text;
+    use_ranks(terms_, ranks_);
+    if (auto text = smaller_engine()) return *text;
+    if (auto text = shorter_model_len()) return *text;
+    for (const PlanTerms& narrow : narrower()) {
+      const std::string change = fmt::format("set model.dtype: {}", dtype_name(narrow.compute_dtype));
+      use_ranks(narrow, ranks_);
+      if (fits(narrow)) return change;
+    }
+    for (const PlanTerms& narrow : narrower())
+      if (auto text = more_ranks(narrow))
+        return fmt::format("set model.dtype: {} and {}", dtype_name(narrow.compute_dtype), *text);
+    if (auto text = more_ranks_and_fewer_rows()) return *text;
+    return needed();
+  }
+
+ private:
+  // Keeps the plan of so many ranks at hand: changes of the engine alone need no other.
+  void use_ranks(const PlanTerms& terms, int ranks) {
+    plan_ = make_sharding_plan(model_.spec, model_.checkpoint, model_.claims, ranks, terms.compute_dtype);
+  }
+
+  bool fits(const PlanTerms& terms) const { return plan_memory(model_.spec, plan_, terms).fits; }
+
+  int most_ranks() const {
+    return static_cast<int>(std::min<std::int64_t>(model_.spec.q_heads, ranks_ + kMostRanksMore));
+  }
+
+  std::optional<std::string> more_ranks(const PlanTerms& terms) {
+    for (int n = ranks_ + 1; n <= most_ranks(); ++n) {
+      use_ranks(terms, n);
+      if (fits(terms)) return fmt::format("use {} ranks", n);
+    }
+    return {};
+  }
+
+  // The largest multiple of `unit` below `now` with which the plan fits; memory grows with every such limit.
+  template <class Change>
+  std::int64_t largest_fitting(std::int64_t now, std::int64_t unit, Change change) const {
+    std::int64_t low = 0;
+    std::int64_t high = (now + unit - 1) / unit;
+    while (high - low > 1) {
+      const std::int64_t middle = (low + high) / 2;
+      PlanTerms terms = terms_;
+      change(terms, middle * unit);
+      (fits(terms) ? low : high) = middle;
+    }
+    return low * unit;
+  }
+
+  static void set_rows(PlanTerms& terms, std::int64_t value) { terms.engine.max_num_batched_tokens = value; }
+  static void set_sequences(PlanTerms& terms, std::int64_t value) { terms.engine.max_num_seqs = value; }
+  static void set_length(PlanTerms& terms, std::int64_t value) { terms.engine.max_model_len = value; }
+
+  // Fewer sequences or fewer rows at a time, whichever keeps the larger share.
+  std::optional<std::string> smaller_engine() const {
+    const EngineJob& engine = terms_.engine;
+    const std::int64_t sequences = largest_fitting(engine.max_num_seqs, 1, set_sequences);
+    const std::int64_t rows = largest_fitting(engine.max_num_batched_tokens, kRowUnit, set_rows);
+    if (sequences == 0 && rows == 0) return {};
+    if (sequences * engine.max_num_batched_tokens > rows * engine.max_num_seqs)
+      return fmt::format("set engine.max_num_seqs: {}", sequences);
+    return fmt::format("set engine.max_num_batched_tokens: {}", rows);
+  }
+
+  // Never so short that a prompt that could run no longer can.
+  std::optional<std::string> shorter_model_len() const {
+    const std::int64_t now = plan_memory(model_.spec, plan_, terms_).limits.max_model_len;
+    const std::int64_t length = largest_fitting(now, kLengthUnit, set_length);
+    if (length == 0 || (terms_.demand && length <= terms_.demand->longest_prompt)) return {};
+    return fmt::format("set engine.max_model_len: {}", length);
+  }
+
+  // These terms in the types of 16 bits, the checkpoint's own first.
+  std::vector<PlanTerms> narrower() const {
+    std::vector<PlanTerms> list;
+    if (dtype_size(terms_.compute_dtype) <= 2) return list;
+    std::vector<DType> types{DType::bfloat16};
+    if (model_.claims.stored_dtype == DType::float16) types.insert(types.begin(), DType::float16);
+    for (const DType type : types) {
+      list.push_back(terms_);
+      list.back().compute_dtype = type;
+    }
+    return list;
+  }
+
+  std::optional<std::string> more_ranks_and_fewer_rows() {
+    for (int n = ranks_ + 1; n <= most_ranks(); ++n) {
+      use_ranks(terms_, n);
+      if (const std::int64_t rows = largest_fitting(terms_.engine.max_num_batched_tokens, kRowUnit, set_rows))
+        return fmt::format("use {} ranks and set engine.max_num_batched_tokens: {}", n, rows);
+    }
+    return {};
+  }
+
+  std::string needed() {
+    use_ranks(terms_, ranks_);
+    return plan_memory(model_.spec, plan_, terms_).hint;
+  }
+
+  const ModelFolder& model_;
+  const PlanTerms& terms_;
+  int ranks_;
+  ShardingPlan plan_;
+};
+
+}  // namespace
+
+MemoryPlan plan_memory(const ModelSpec& spec, const ShardingPlan& plan, const PlanTerms& terms) {
+  return plan_memory(spec, plan, terms.engine, terms.kv_cache, terms.activation_dtype(plan.compute_dtype),
+                     terms.budgets(plan.ranks), terms.demand);
+}
+
+std::string smallest_change(const ModelFolder& model, const PlanTerms& terms, int ranks) {
+  return ChangeSearch(model, terms, ranks).find();
+}
+
+}  // namespace tpinfer
