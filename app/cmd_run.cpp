@@ -56,7 +56,7 @@ class JobRun {
 
   Communicator& comm() { return *comm_; }
   /// True while a failure of this rank is not known to the others.
-  bool alone() const { return stepping_; }
+  bool alone() const { return stepping_ || comm_->broken(); }
 
  private:
   bool lead() const { return comm_->rank() == 0; }
@@ -171,6 +171,7 @@ class JobRun {
 
   void build() {
     worker_->build(*comm_);
+    if (lead() && !worker_->transport_note().empty()) log_.warning("{}", worker_->transport_note());
     steps_ = mpi_.world(setup_.collective_timeout);
   }
 

@@ -112,6 +112,11 @@ void Engine::take_row(Running& running, const LogitRow& row, std::span<const flo
                                        .sample = 0,
                                        .position = static_cast<std::uint32_t>(new_tokens)}};
   running.next_token = sample_token(logits, params, context);
+  if (running.next_token < 0) {
+    running.error =
+        fmt::format("no token may follow position {}: all that have a finite logit are banned", row.position);
+    return;
+  }
   running.chosen = {running.next_token, logprob_of(logits, statistics, running.next_token)};
   running.top = top_logprobs(logits, statistics, running.answer.top_k);
 }

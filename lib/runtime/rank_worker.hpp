@@ -37,7 +37,8 @@ class RankWorker {
   ParallelFor& parallel() { return backend_->parallel(); }
   EngineTimes& times() { return times_; }
   CommunicationStats communication() const { return device_comm_->stats(); }
-  std::string_view transport() const { return device_comm_->kind(); }
+  /// Why the collectives fell back to MPI; empty when they did not.
+  std::string_view transport_note() const { return device_comm_->note(); }
   /// Notes the highest memory so far, at most every 50 ms; called after each step.
   void watch_memory();
   /// The record of this rank; `communication` and times as they stand.

@@ -158,7 +158,9 @@ std::vector<TokenLogprob> top_logprobs(std::span<const float> logits, const RowS
 Distribution next_token_distribution(std::span<const float> logits, const SamplingParams& params,
                                      const SampleContext& context) {
   std::vector<float> usable = usable_logits(logits, params, context);
-  if (!params.do_sample || params.temperature == 0) return {.ids = {best_id(usable)}, .probabilities = {1.0}};
+  const std::int32_t best = best_id(usable);
+  if (usable[static_cast<std::size_t>(best)] == kMinusInfinity) return {};
+  if (!params.do_sample || params.temperature == 0) return {.ids = {best}, .probabilities = {1.0}};
   for (float& v : usable) v = static_cast<float>(static_cast<double>(v) / params.temperature);
   keep_top_k(usable, params.top_k);
   Distribution d = softmax(usable);
@@ -174,7 +176,7 @@ std::int32_t sample_token(std::span<const float> logits, const SamplingParams& p
     cumulative += d.probabilities[i];
     if (u < cumulative) return d.ids[i];
   }
-  return d.ids.back();
+  return d.ids.empty() ? -1 : d.ids.back();
 }
 
 }  // namespace tpinfer

@@ -47,11 +47,13 @@ struct Distribution {
   std::vector<double> probabilities;
 };
 
-/// Exact next-token distribution in Hugging Face's order of the parameters; greedy gives one id.
+/// Exact next-token distribution in Hugging Face's order of the parameters; greedy gives one id. Without ids when every
+/// id is banned or at -infinity.
 Distribution next_token_distribution(std::span<const float> logits, const SamplingParams& params,
                                      const SampleContext& context);
 
-/// Next token: greedy (highest logit, ties to the lowest id) or drawn by the counter-based generator.
+/// Next token: greedy (highest logit, ties to the lowest id) or drawn by the counter-based generator; -1 when no id may
+/// come.
 std::int32_t sample_token(std::span<const float> logits, const SamplingParams& params, const SampleContext& context);
 
 }  // namespace tpinfer

@@ -185,6 +185,18 @@ TEST(Sampler, GreedyTakesTheLowestOfEqualIds) {
   EXPECT_EQ(sample_token(zeros, {}, context_at({})), 0);
 }
 
+TEST(Sampler, NoIdIsTakenWhenNoneMayCome) {
+  const std::vector<float> logits{-std::numeric_limits<float>::infinity(), 1.0F};
+  const std::vector<std::uint8_t> allowed{1, 0};
+  const SampleContext context{.eos_ids = {}, .allowed_ids = allowed, .new_tokens = 0, .draw = {}};
+  SamplingParams params;
+  EXPECT_EQ(sample_token(logits, params, context), -1);
+  params.do_sample = true;
+  EXPECT_EQ(sample_token(logits, params, context), -1);
+  params.allow_unknown_ids = true;
+  EXPECT_EQ(sample_token(logits, params, context), 1);
+}
+
 TEST(Sampler, MaskedIdsNeverCome) {
   std::vector<std::uint8_t> allowed(kLogits.size(), 1);
   allowed[0] = allowed[9] = 0;  // the two best

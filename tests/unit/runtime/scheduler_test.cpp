@@ -48,12 +48,12 @@ class Drive {
       EXPECT_TRUE(owner_.empty());
       return false;
     }
-    check_limits();
-    check_rows();
-    check_blocks();
-    check_logit_rows();
-    if (!testing::Test::HasFatalFailure()) answer();
-    return !testing::Test::HasFatalFailure();
+    for (const auto part :
+         {&Drive::check_limits, &Drive::check_rows, &Drive::check_blocks, &Drive::check_logit_rows, &Drive::answer}) {
+      (this->*part)();
+      if (testing::Test::HasFatalFailure()) return false;
+    }
+    return true;
   }
 
   void expect_all_finished() const {
