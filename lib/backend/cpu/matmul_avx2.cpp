@@ -18,11 +18,12 @@ struct Avx2 {
     return _mm256_sub_pd(_mm256_add_pd(_mm256_cvtps_pd(sums), magic), magic);
   }
   static Vector times(Vector a, float b) { return _mm256_mul_ps(a, _mm256_set1_ps(b)); }
-  static void add_to_totals(Vector sums, double* totals) {
+  /// to = from + sums rounded to the grid.
+  static void add_on_grid(Vector sums, const double* from, double* to) {
     const __m256d low = round_to_grid(_mm256_castps256_ps128(sums));
     const __m256d high = round_to_grid(_mm256_extractf128_ps(sums, 1));
-    _mm256_storeu_pd(totals, _mm256_add_pd(_mm256_loadu_pd(totals), low));
-    _mm256_storeu_pd(totals + 4, _mm256_add_pd(_mm256_loadu_pd(totals + 4), high));
+    _mm256_storeu_pd(to, _mm256_add_pd(_mm256_loadu_pd(from), low));
+    _mm256_storeu_pd(to + 4, _mm256_add_pd(_mm256_loadu_pd(from + 4), high));
   }
 };
 

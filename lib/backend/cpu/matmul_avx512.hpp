@@ -22,11 +22,12 @@ struct Avx512 {
     return _mm512_sub_pd(_mm512_add_pd(_mm512_cvtps_pd(sums), magic), magic);
   }
   static Vector times(Vector a, float b) { return _mm512_mul_ps(a, _mm512_set1_ps(b)); }
-  static void add_to_totals(Vector sums, double* totals) {
+  /// to = from + sums rounded to the grid.
+  static void add_on_grid(Vector sums, const double* from, double* to) {
     const __m512d low = round_to_grid(_mm512_castps512_ps256(sums));
     const __m512d high = round_to_grid(_mm512_extractf32x8_ps(sums, 1));
-    _mm512_storeu_pd(totals, _mm512_add_pd(_mm512_loadu_pd(totals), low));
-    _mm512_storeu_pd(totals + 8, _mm512_add_pd(_mm512_loadu_pd(totals + 8), high));
+    _mm512_storeu_pd(to, _mm512_add_pd(_mm512_loadu_pd(from), low));
+    _mm512_storeu_pd(to + 8, _mm512_add_pd(_mm512_loadu_pd(from + 8), high));
   }
 };
 

@@ -15,7 +15,7 @@ template <class Kernel>
 constexpr std::int64_t kStepOfPanel = Kernel::kStepBytes*(32 / Kernel::Isa::kLanes);
 
 /// R rows x V vectors of outputs. `Kernel` gives:
-///   Isa      Vector, kLanes, zero, load, store, add, times(vector, scalar), add_to_totals(sums, totals)
+///   Isa      Vector, kLanes, zero, load, store, add, times(vector, scalar), add_on_grid(sums, from, to)
 ///   kStep    channels that a step takes (1, or 2 for pairs), kStepBytes: bytes of one vector's weights in a step
 ///   kInput   bytes of an element of x
 ///   step<R, V>(acc, weights(v), x(r)): adds the products of kStep channels
@@ -45,22 +45,26 @@ struct Tile {
 
   static void run_totals(const MatmulBlock& b, std::int64_t row, std::int64_t col, std::int64_t tile,
                          std::int64_t share) {
-    // Rows of b.totals are often a power of two apart and then share a few cache lines: here they have their own.
+    // Rows of b.totals are often a power of two apart and then share a few cache lines: between pieces they lie here.
     alignas(64) double totals[R][V * Isa::kLanes];
+    alignas(64) static constexpr double kZeros[Isa::kLanes] = {};
     double* out[R];
     for (int r = 0; r < R; ++r)
       out[r] = b.totals + (b.rows_to != nullptr ? b.rows_to[row + r] : row + r) * b.stride + col;
-    for (int r = 0; r < R; ++r)
-      for (int i = 0; i < V * Isa::kLanes; ++i) totals[r][i] = b.first ? 0.0 : out[r][i];
+    for (int r = 0; r < R; ++r)  // they are needed after the first piece
+      for (int i = 0; i < V * Isa::kLanes; i += 8) __builtin_prefetch(out[r] + i, 1);
     for (std::int64_t i = 0; i < b.piece_count; ++i) {
       Vector acc[R][V];
       each([&](int r, int v) { acc[r][v] = Isa::zero(); });
       accumulate(b, b.pieces[i], row, col, tile, share, acc);
       if (b.scales != nullptr) each([&](int r, int v) { acc[r][v] = Isa::times(acc[r][v], b.scales[row + r]); });
-      each([&](int r, int v) { Isa::add_to_totals(acc[r][v], totals[r] + v * Isa::kLanes); });
+      const bool last = i + 1 == b.piece_count;
+      each([&](int r, int v) {
+        const int at = v * Isa::kLanes;
+        const double* from = i > 0 ? totals[r] + at : b.first ? kZeros : out[r] + at;
+        Isa::add_on_grid(acc[r][v], from, last ? out[r] + at : totals[r] + at);
+      });
     }
-    for (int r = 0; r < R; ++r)
-      for (int i = 0; i < V * Isa::kLanes; ++i) out[r][i] = totals[r][i];
   }
 
  private:

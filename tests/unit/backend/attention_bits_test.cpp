@@ -17,7 +17,7 @@ class AttentionBits : public testing::TestWithParam<std::tuple<KernelSet, DType,
   AttentionBits()
       : setting_{.set = std::get<0>(GetParam()),
                  .dtype = std::get<1>(GetParam()),
-                 .heads = {6, 2, 40},
+                 .heads = {6, 2, 24},
                  .window = std::get<2>(GetParam())},
         whole_(setting_, 1, kLength) {
     whole_.run_sequence(0, kLength, kLength);
@@ -39,7 +39,7 @@ class AttentionBits : public testing::TestWithParam<std::tuple<KernelSet, DType,
 };
 
 TEST_P(AttentionBits, CacheBlockSize) {
-  for (const std::int64_t size : {32, 64, 128, 256}) {
+  for (const std::int64_t size : {32, 128, 256}) {
     Setting s = setting_;
     s.block_size = size;
     AttentionRun run(s, 1, kLength);
@@ -49,7 +49,7 @@ TEST_P(AttentionBits, CacheBlockSize) {
 }
 
 TEST_P(AttentionBits, Chunks) {
-  for (const std::int64_t chunk : {1, 3, 17, 64, 256}) {
+  for (const std::int64_t chunk : {1, 3, 17, 256}) {
     AttentionRun run(setting_, 1, kLength);
     run.run_sequence(0, kLength, chunk);
     expect_same(run, kLength);
@@ -57,7 +57,7 @@ TEST_P(AttentionBits, Chunks) {
 }
 
 TEST_P(AttentionBits, Threads) {
-  for (const int threads : {2, 3, 4}) {
+  for (const int threads : {2, 4}) {
     Setting s = setting_;
     s.threads = threads;
     AttentionRun at_once(s, 1, kLength);
@@ -89,7 +89,7 @@ TEST_P(AttentionBits, OtherSequences) {
 INSTANTIATE_TEST_SUITE_P(Sets, AttentionBits,
                          testing::Combine(testing::ValuesIn(test::usable_sets()),
                                           testing::Values(DType::float32, DType::float16, DType::bfloat16),
-                                          testing::Values<std::int64_t>(0, 7, 100, 256, 300)),
+                                          testing::Values<std::int64_t>(0, 7, 100, 300)),
                          [](const auto& named) {
                            return test::test_name(std::get<0>(named.param)) + "_" +
                                   std::string(dtype_name(std::get<1>(named.param))) + "_window" +
