@@ -14,7 +14,10 @@ namespace tpinfer {
 enum class KernelSet : int { scalar = 0, avx2 = 1, avx512 = 2, avx512_bf16 = 3 };
 
 std::string_view kernel_set_name(KernelSet set) noexcept;  ///< "scalar", "avx2", "avx512", "avx512-bf16"
-/// The best set that this processor has.
+/// True when this processor can run the set.
+bool has_kernel_set(KernelSet set) noexcept;
+/// The fastest set that this processor has: the last one, but avx512 on Intel's processors, whose bfloat16 dot products
+/// run at half the rate of their float32 products.
 KernelSet best_kernel_set() noexcept;
 /// `forced` (the value of TPINFER_ISA; empty: none) or the best one; Error(usage) when the name is unknown or the
 /// processor lacks it.

@@ -136,6 +136,10 @@ class SameBits(unittest.TestCase):
             self.assertEqual(got["attrs"]["reproducible"], "batch")
             for i, case in enumerate(cases):
                 self.assertEqual(got["ids"][i].tolist(), case["greedy_ids"])
+            seven = w.run(7, "tiny-llama", jobs.records_of(jobs.golden("tiny-llama")["cases"], max_new_tokens=32), model={"dtype": "float32"})
+            self.assertEqual(seven["attrs"]["reproducible"], "batch")
+            for i, case in enumerate(jobs.golden("tiny-llama")["cases"]):
+                self.assertEqual(seven["ids"][i].tolist(), case["greedy_ids"])
             six = w.run(6, "rand-llama-uneven", jobs.records_of(cases, max_new_tokens=32), model={"dtype": "float32"})
             one = w.run(1, "rand-llama-uneven", jobs.records_of(cases, max_new_tokens=32), model={"dtype": "float32"})
             self.assertEqual(six["attrs"]["reproducible"], "full")

@@ -89,7 +89,8 @@ std::vector<std::string> model_folders() {
 
 std::vector<KernelSet> available_kernel_sets() {
   std::vector<KernelSet> sets;
-  for (int set = 0; set <= static_cast<int>(best_kernel_set()); ++set) sets.push_back(static_cast<KernelSet>(set));
+  for (const KernelSet set : {KernelSet::scalar, KernelSet::avx2, KernelSet::avx512, KernelSet::avx512_bf16})
+    if (has_kernel_set(set)) sets.push_back(set);
   return sets;
 }
 

@@ -51,6 +51,7 @@ class Model:
 
     def __init__(self, folder):
         self.folder = pathlib.Path(folder)
+        self.with_tokenizer = True
         self.config = json.loads((self.folder / "config.json").read_text())
         self.tensors = {}
         for file in sorted(self.folder.glob("model*.safetensors")):
@@ -75,11 +76,12 @@ class Model:
         self.tensors = {function(n): t for n, t in self.tensors.items() if function(n) is not None}
 
     def cut_vocabulary(self, count):
-        """Keeps the first `count` ids of embedding and head."""
+        """Keeps the first `count` ids of embedding and head; the tokenizer, which has more, is left out."""
         for name, array in self.tensors.items():
             if array.ndim == 2 and array.shape[0] == self.config["vocab_size"]:
                 self.tensors[name] = array[:count].copy()
         self.config["vocab_size"] = count
+        self.with_tokenizer = False
 
     def stack_experts(self):
         """The layout in which all experts of a layer are one tensor: [E, 2 F, H] and [E, H, F]."""
@@ -101,7 +103,7 @@ class Model:
         to = pathlib.Path(to)
         to.mkdir(parents=True)
         for file in self.folder.iterdir():
-            if "token" in file.name or file.name == "generation_config.json":
+            if self.with_tokenizer and ("token" in file.name or file.name == "generation_config.json"):
                 shutil.copy(file, to / file.name)
         (to / "config.json").write_text(json.dumps(self.config))
         names = list(self.tensors)

@@ -8,9 +8,11 @@ namespace {
 
 constexpr std::array kAllSets = {KernelSet::scalar, KernelSet::avx2, KernelSet::avx512, KernelSet::avx512_bf16};
 
+}  // namespace
+
 /// __builtin_cpu_supports also asks the operating system (xgetbv) whether it saves the wide registers. The levels are
 /// those that CMakeLists.txt compiles for: v3 has AVX2, FMA and F16C, v4 has AVX-512 F, BW, CD, DQ and VL.
-bool processor_has(KernelSet set) noexcept {
+bool has_kernel_set(KernelSet set) noexcept {
   __builtin_cpu_init();
   switch (set) {
     case KernelSet::scalar: return true;
@@ -20,8 +22,6 @@ bool processor_has(KernelSet set) noexcept {
   }
   return false;
 }
-
-}  // namespace
 
 std::string_view kernel_set_name(KernelSet set) noexcept {
   switch (set) {
@@ -36,7 +36,8 @@ std::string_view kernel_set_name(KernelSet set) noexcept {
 KernelSet best_kernel_set() noexcept {
   KernelSet best = KernelSet::scalar;
   for (const KernelSet set : kAllSets) {
-    if (processor_has(set)) best = set;
+    const bool slow = set == KernelSet::avx512_bf16 && __builtin_cpu_is("intel");
+    if (has_kernel_set(set) && !slow) best = set;
   }
   return best;
 }
@@ -45,7 +46,7 @@ KernelSet choose_kernel_set(std::string_view forced) {
   if (forced.empty()) return best_kernel_set();
   for (const KernelSet set : kAllSets) {
     if (kernel_set_name(set) != forced) continue;
-    if (!processor_has(set))
+    if (!has_kernel_set(set))
       throw Error(ExitCode::usage, fmt::format("TPINFER_ISA asks for {}, which this processor lacks", forced),
                   fmt::format("unset it or use {}", kernel_set_name(best_kernel_set())));
     return set;
