@@ -229,7 +229,7 @@ Job parse_job_text(const std::string& text, const std::string& name, const std::
 Job load_job(const std::filesystem::path& path, const JobOverrides& overrides) {
   std::string text;
   try {
-    text = read_text_file(path.string(), DocumentLimits::kMaxBytes);
+    text = read_text_file(path.string(), DocumentLimits::kMaxBytes, true);
   } catch (const Error& e) {
     throw JobError({e.what()});
   }

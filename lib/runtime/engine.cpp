@@ -11,6 +11,7 @@ namespace tpinfer {
 /// A request on its way, and what came of it.
 struct Engine::Running {
   Request request;
+  std::vector<std::int32_t> tokens;  ///< prompt and answer
   AnswerRow answer;
   PromptRow scores;
   std::string error;
@@ -60,6 +61,7 @@ double Engine::now() const {
 void Engine::enqueue(const Request& request, std::int64_t index) {
   Running& running = running_[static_cast<std::size_t>(index)];
   running.request = request;
+  running.tokens = request.token_ids;
   running.answer.prompt_index = request.prompt_index;
   running.answer.top_k = static_cast<std::int32_t>(request.params.logprobs.value_or(0));
   running.answer.t_queued = now();
@@ -86,8 +88,10 @@ void Engine::take_row(Running& running, const LogitRow& row, std::span<const flo
   const auto prompt = static_cast<std::int64_t>(running.request.token_ids.size());
   const RowStatistics statistics = row_statistics(logits);
   if (!statistics.finite) {
-    running.error =
-        fmt::format("non-finite logits at position {}: the weights or the activations overflow", row.position);
+    running.error = fmt::format(
+        "non-finite logits at position {}: the weights hold NaN or infinity, or activations overflow "
+        "(model.verify_weights: finite names the tensor)",
+        row.position);
     return;
   }
   const auto scored = static_cast<std::size_t>(row.position) + 1;
@@ -106,7 +110,9 @@ void Engine::take_row(Running& running, const LogitRow& row, std::span<const flo
   if (new_tokens >= running.request.most_new_tokens) return;  // a job that only scores prompts
   const SampleContext context{.eos_ids = context_.eos_ids,
                               .allowed_ids = context_.allowed_ids,
-                              .new_tokens = new_tokens,
+                              .tokens = running.tokens,
+                              .prompt_tokens = prompt,
+                              .bad_words = running.request.bad_words,
                               .draw = {.seed = static_cast<std::uint64_t>(params.seed),
                                        .prompt = running.request.id_hash,
                                        .sample = 0,
@@ -160,6 +166,7 @@ void Engine::after_step(const EngineEvents& events) {
     AnswerRow& answer = running.answer;
     if (answer.token_ids.empty()) answer.t_first_token = now();
     answer.token_ids.push_back(running.chosen.id);
+    running.tokens.push_back(running.chosen.id);
     answer.logprobs.push_back(running.chosen.logprob);
     answer.cumulative_logprob += static_cast<double>(running.chosen.logprob);
     for (const TokenLogprob& entry : running.top) {

@@ -7,6 +7,8 @@
 #include <limits>
 #include <numeric>
 
+#include "runtime/logit_rules.hpp"
+
 namespace tpinfer {
 namespace {
 
@@ -50,19 +52,6 @@ bool better(std::span<const float> logits, std::int32_t a, std::int32_t b) {
 std::int32_t best_id(std::span<const float> logits) {
   return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) -
                                    logits.begin());  // the first of equals
-}
-
-// Raw logits with the ids banned that may not come next.
-std::vector<float> usable_logits(std::span<const float> logits, const SamplingParams& params,
-                                 const SampleContext& context) {
-  std::vector<float> usable(logits.begin(), logits.end());
-  if (!params.allow_unknown_ids)
-    for (std::size_t id = 0; id < usable.size(); ++id)
-      if (id < context.allowed_ids.size() && context.allowed_ids[id] == 0) usable[id] = kMinusInfinity;
-  if (context.new_tokens < params.min_new_tokens)
-    for (const std::int32_t id : context.eos_ids)
-      if (static_cast<std::size_t>(id) < usable.size()) usable[static_cast<std::size_t>(id)] = kMinusInfinity;
-  return usable;
 }
 
 // top_k as Hugging Face: everything below the k-th highest logit goes (ties with it stay).
@@ -122,6 +111,15 @@ void keep_top_p(Distribution& d, double top_p) {
   keep_only(d, keep);
 }
 
+// min_p: ids whose probability is below min_p times the highest go.
+void keep_min_p(Distribution& d, double min_p) {
+  if (min_p <= 0.0) return;
+  const double least = min_p * *std::ranges::max_element(d.probabilities);
+  std::vector<std::uint8_t> keep;
+  for (const double p : d.probabilities) keep.push_back(p >= least ? 1 : 0);
+  keep_only(d, keep);
+}
+
 }  // namespace
 
 RowStatistics row_statistics(std::span<const float> logits) {
@@ -157,7 +155,8 @@ std::vector<TokenLogprob> top_logprobs(std::span<const float> logits, const RowS
 
 Distribution next_token_distribution(std::span<const float> logits, const SamplingParams& params,
                                      const SampleContext& context) {
-  std::vector<float> usable = usable_logits(logits, params, context);
+  std::vector<float> usable(logits.begin(), logits.end());
+  apply_logit_rules(usable, params, context);
   const std::int32_t best = best_id(usable);
   if (usable[static_cast<std::size_t>(best)] == kMinusInfinity) return {};
   if (!params.do_sample || params.temperature == 0) return {.ids = {best}, .probabilities = {1.0}};
@@ -165,6 +164,7 @@ Distribution next_token_distribution(std::span<const float> logits, const Sampli
   keep_top_k(usable, params.top_k);
   Distribution d = softmax(usable);
   keep_top_p(d, params.top_p);
+  keep_min_p(d, params.min_p);
   return d;
 }
 

@@ -34,9 +34,11 @@ std::vector<TokenLogprob> top_logprobs(std::span<const float> logits, const RowS
 
 /// What the next token may depend on besides the logits.
 struct SampleContext {
-  std::span<const std::int32_t> eos_ids;      ///< banned while fewer than min_new_tokens are out
-  std::span<const std::uint8_t> allowed_ids;  ///< [vocab] 0: no token has this id; empty: all may be sampled
-  std::int64_t new_tokens = 0;                ///< already generated
+  std::span<const std::int32_t> eos_ids;                 ///< banned while fewer than min_new_tokens are out
+  std::span<const std::uint8_t> allowed_ids;             ///< [vocab] 0: no token has this id; empty: all may be sampled
+  std::span<const std::int32_t> tokens;                  ///< prompt and output so far
+  std::int64_t prompt_tokens = 0;                        ///< of these, the prompt
+  std::span<const std::vector<std::int32_t>> bad_words;  ///< each as ids
   DrawKey draw;
 };
 

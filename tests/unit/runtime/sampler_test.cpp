@@ -68,10 +68,19 @@ SamplingParams sampled(double temperature = 1.0) {
   return params;
 }
 
-// Sampling parameters of a set, or nothing when it uses a key that this version does not have.
-std::optional<SamplingParams> params_of(const Json& set, std::vector<std::int32_t>& eos) {
+// Sampling parameters of a set.
+LogitBias bias_of(const Json& value) {
+  LogitBias bias;
+  for (const auto& [id, amount] : value.items()) bias[std::stoll(id)] = amount.get<double>();
+  return bias;
+}
+
+using Words = std::vector<std::vector<std::int32_t>>;
+
+SamplingParams params_of(const Json& set, std::vector<std::int32_t>& eos, Words& words) {
   SamplingParams params = sampled();
   eos.clear();
+  words.clear();
   for (const auto& [key, value] : set["params"].items()) {
     if (key == "temperature")
       params.temperature = value.get<double>();
@@ -81,10 +90,24 @@ std::optional<SamplingParams> params_of(const Json& set, std::vector<std::int32_
       params.top_p = value.get<double>();
     else if (key == "min_new_tokens")
       params.min_new_tokens = value.get<std::int64_t>();
+    else if (key == "min_p")
+      params.min_p = value.get<double>();
+    else if (key == "repetition_penalty")
+      params.repetition_penalty = value.get<double>();
+    else if (key == "presence_penalty")
+      params.presence_penalty = value.get<double>();
+    else if (key == "frequency_penalty")
+      params.frequency_penalty = value.get<double>();
+    else if (key == "no_repeat_ngram_size")
+      params.no_repeat_ngram_size = value.get<std::int64_t>();
+    else if (key == "bad_words_ids")
+      words = value.get<std::vector<std::vector<std::int32_t>>>();
+    else if (key == "logit_bias")
+      params.logit_bias = bias_of(value);
     else if (key == "eos_token_id")
       eos = value.get<std::vector<std::int32_t>>();
     else
-      return std::nullopt;
+      ADD_FAILURE() << "unknown key " << key;
   }
   return params;
 }
@@ -107,30 +130,30 @@ void expect_distribution(const Json& set, const Distribution& d) {
 
 TEST(Sampler, DistributionsAreThoseOfTheReference) {
   const GoldenStates golden;
-  std::set<std::string> seen;
+  std::size_t sets = 0;
   std::vector<std::int32_t> eos;
+  Words words;
   for (const Json& state : golden.states) {
     const std::vector<float>& logits = golden.logits.at(state["logits"].get<std::string>());
+    auto tokens = state["prompt_ids"].get<std::vector<std::int32_t>>();
+    const auto prompt = static_cast<std::int64_t>(tokens.size());
+    for (const Json& id : state["output_ids"]) tokens.push_back(id.get<std::int32_t>());
     for (const Json& set : state["sets"]) {
-      const auto params = params_of(set, eos);
-      if (!params) continue;
+      const SamplingParams params = params_of(set, eos, words);
       SCOPED_TRACE(state["logits"].dump() + set["name"].dump());
-      seen.insert(set["name"].get<std::string>());
-      const SampleContext context{.eos_ids = eos,
-                                  .allowed_ids = {},
-                                  .new_tokens = static_cast<std::int64_t>(state["output_ids"].size()),
-                                  .draw = {}};
-      expect_distribution(set, next_token_distribution(logits, *params, context));
+      ++sets;
+      const SampleContext context{
+          .eos_ids = eos, .allowed_ids = {}, .tokens = tokens, .prompt_tokens = prompt, .bad_words = words, .draw = {}};
+      expect_distribution(set, next_token_distribution(logits, params, context));
     }
   }
-  EXPECT_EQ(seen, (std::set<std::string>{"plain", "temperature", "temperature_high", "top_k", "top_k_1",
-                                         "top_k_over_vocab", "top_p", "top_p_tiny", "combined", "min_new_tokens"}));
+  EXPECT_EQ(sets, 42U);
 }
 
 const std::vector<float> kLogits{2.0F, -1.0F, 0.5F, 0.0F, 1.5F, -3.0F, 1.0F, 0.25F, -0.5F, 1.75F, -2.0F, 0.75F};
 
 SampleContext context_at(const DrawKey& draw) {
-  return {.eos_ids = {}, .allowed_ids = {}, .new_tokens = 0, .draw = draw};
+  return {.eos_ids = {}, .allowed_ids = {}, .tokens = {}, .bad_words = {}, .draw = draw};
 }
 
 // Pearson's statistic of 20,000 draws, one key each.
@@ -188,7 +211,7 @@ TEST(Sampler, GreedyTakesTheLowestOfEqualIds) {
 TEST(Sampler, NoIdIsTakenWhenNoneMayCome) {
   const std::vector<float> logits{-std::numeric_limits<float>::infinity(), 1.0F};
   const std::vector<std::uint8_t> allowed{1, 0};
-  const SampleContext context{.eos_ids = {}, .allowed_ids = allowed, .new_tokens = 0, .draw = {}};
+  const SampleContext context{.eos_ids = {}, .allowed_ids = allowed, .tokens = {}, .bad_words = {}, .draw = {}};
   SamplingParams params;
   EXPECT_EQ(sample_token(logits, params, context), -1);
   params.do_sample = true;
@@ -201,13 +224,14 @@ TEST(Sampler, MaskedIdsNeverCome) {
   std::vector<std::uint8_t> allowed(kLogits.size(), 1);
   allowed[0] = allowed[9] = 0;  // the two best
   const std::vector<std::int32_t> eos{4};
-  SampleContext context{.eos_ids = eos, .allowed_ids = allowed, .new_tokens = 0, .draw = {}};
+  SampleContext context{.eos_ids = eos, .allowed_ids = allowed, .tokens = {}, .bad_words = {}, .draw = {}};
   SamplingParams params;
   params.min_new_tokens = 2;
   EXPECT_EQ(sample_token(kLogits, params, context), 6);  // 4 is an end token and too early
-  context.new_tokens = 2;
+  const std::vector<std::int32_t> two{1, 2};
+  context.tokens = two;
   EXPECT_EQ(sample_token(kLogits, params, context), 4);
-  context.new_tokens = 1;
+  context.tokens = std::span(two).first(1);
   params.do_sample = true;
   params.temperature = 10;
   for (std::uint32_t i = 0; i < 2000; ++i) {
