@@ -2,17 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
-#include <optional>
 
+#include "app/plan_report.hpp"
 #include "backend/factory.hpp"
 #include "core/units.hpp"
-#include "job/job.hpp"
 #include "memory/machine_memory.hpp"
-#include "runtime/memory_plan.hpp"
-#include "runtime/model_folder.hpp"
+#include "runtime/preparation.hpp"
+#include "runtime/smallest_change.hpp"
 
 namespace tpinfer {
 namespace {
@@ -30,7 +30,6 @@ RankCounts parse_ranks(const std::string& text) {
                   fmt::format("--ranks {}: a number such as 4 or a range such as 1..8 is needed", text));
     return value;
   };
-  if (text.empty()) return {};
   const auto dots = text.find("..");
   if (dots == std::string::npos) return {number(text), number(text)};
   const RankCounts counts{number(std::string_view(text).substr(0, dots)),
@@ -39,162 +38,170 @@ RankCounts parse_ranks(const std::string& text) {
   return counts;
 }
 
+// Bytes of each rank; empty when not given.
 std::vector<std::uint64_t> parse_memory(const std::string& text) {
   std::vector<std::uint64_t> sizes;
-  for (std::size_t at = 0; at < text.size();) {
+  for (std::size_t at = 0; !text.empty() && at <= text.size();) {
     const std::size_t end = std::min(text.find(',', at), text.size());
     const auto bytes = parse_size(std::string_view(text).substr(at, end - at));
-    if (!bytes) throw Error(ExitCode::usage, fmt::format("--memory {}: sizes such as 80GiB are needed", text));
+    if (!bytes)
+      throw Error(ExitCode::usage, fmt::format("--memory {}: sizes such as 80GiB or 80GiB,40GiB are needed", text));
     sizes.push_back(*bytes);
     at = end + 1;
   }
   return sizes;
 }
 
+bool is_folder(const std::string& target) {
+  std::error_code ec;
+  return std::filesystem::is_directory(target, ec);
+}
+
 // What is planned for: a job, or a bare model folder with the job's defaults.
 Job read_target(const PlanOptions& options) {
-  std::error_code ec;
-  if (!std::filesystem::is_directory(options.target, ec))
-    return load_job(options.target, {.sets = options.sets, .limit = {}});
+  if (!is_folder(options.target)) return load_job(options.target, {.sets = options.sets, .limit = {}});
   const std::string folder = std::filesystem::absolute(options.target).string();
   const Json job{{"model", folder}, {"prompts", {{"file", "prompts.jsonl"}}}, {"output", {{"file", "answers.h5"}}}};
   return parse_job_text(job.dump(), options.target, std::filesystem::current_path(),
                         {.sets = options.sets, .limit = {}});
 }
 
-std::vector<std::uint64_t> budgets_for(const Job& job, const std::vector<std::uint64_t>& given, int ranks) {
-  const std::uint64_t share =
-      given.empty() ? job.memory.cpu_memory_limit.value_or(fair_share(usable_memory(), ranks)) : given.back();
-  std::vector<std::uint64_t> budgets(static_cast<std::size_t>(ranks), share);
-  std::copy_n(given.begin(), std::min(given.size(), budgets.size()), budgets.begin());
-  return budgets;
-}
+/// One call of the command.
+class PlanCommand {
+ public:
+  explicit PlanCommand(const PlanOptions& options) : options_(options), given_(parse_memory(options.memory)) {}
 
-Json slices_json(const PlannedTensor& tensor, const std::vector<PlannedSlice>& slices) {
-  Json list = Json::array();
-  for (std::size_t rank = 0; rank < slices.size(); ++rank) {
-    const std::int64_t extent = slices[rank].extent();
-    const std::uint64_t bytes = slice_bytes(tensor, slices[rank]);
-    for (const Range& range : slices[rank].ranges) {
-      std::vector<std::int64_t> start(tensor.shape.size(), 0);
-      std::vector<std::int64_t> count = tensor.shape;
-      start[static_cast<std::size_t>(slices[rank].axis)] = range.begin;
-      count[static_cast<std::size_t>(slices[rank].axis)] = range.count();
-      list.push_back(
-          {{"rank", rank},
-           {"start", start},
-           {"count", count},
-           {"bytes", bytes / static_cast<std::uint64_t>(extent) * static_cast<std::uint64_t>(range.count())}});
+  int run() {
+    if (!options_.ranks.empty()) counts_ = parse_ranks(options_.ranks);
+    job_ = read_target(options_);
+    if (const auto size = job_.parallel.tensor_parallel_size; size && options_.ranks.empty())
+      counts_ = parse_ranks(std::to_string(*size));
+    check_options();
+    prepared_.model = std::make_unique<ModelFolder>(job_.model.path, note_);
+    set_terms();
+    if (!is_folder(options_.target)) read_prompts();
+    std::vector<PlannedCount> planned;
+    for (int ranks = counts_.least; ranks <= counts_.most; ++ranks) planned.push_back(plan(ranks));
+    if (one() && !planned.front().refused.empty()) throw Error(ExitCode::does_not_fit, planned.front().refused);
+    print(planned);
+    const bool any = std::ranges::any_of(planned, [](const PlannedCount& count) { return count.memory.fits; });
+    return static_cast<int>(any ? ExitCode::ok : ExitCode::does_not_fit);
+  }
+
+ private:
+  bool one() const { return counts_.least == counts_.most; }
+
+  void check_options() const {
+    if (given_.size() > static_cast<std::size_t>(counts_.most))
+      throw Error(ExitCode::usage,
+                  fmt::format("--memory {}: {} sizes for {} ranks", options_.memory, given_.size(), counts_.most));
+    if (options_.tensors && !one() && !options_.json)
+      throw Error(ExitCode::usage,
+                  fmt::format("--tensors with --ranks {}: one number of ranks is needed", options_.ranks), "or --json");
+  }
+
+  void set_terms() {
+    terms_ = {.engine = job_.engine,
+              .kv_cache = job_.memory.kv_cache,
+              .compute_dtype = prepared_.model->compute_dtype(job_.model.dtype),
+              .activation_dtype = cpu_activation_dtype,
+              .budgets = [this](int ranks) { return budgets(ranks); },
+              .demand = {}};
+  }
+
+  // As given, the last size for all further ranks; else the job's limit; else this machine's memory, shared out.
+  std::vector<std::uint64_t> budgets(int ranks) const {
+    const std::uint64_t rest =
+        given_.empty() ? job_.memory.cpu_memory_limit.value_or(fair_share(usable_, ranks)) : given_.back();
+    std::vector<std::uint64_t> each(static_cast<std::size_t>(ranks), rest);
+    std::copy_n(given_.begin(), std::min(given_.size(), each.size()), each.begin());
+    return each;
+  }
+
+  // The plan is made without the prompts where they cannot be read: a login node may lack them.
+  void read_prompts() {
+    try {
+      prepare_prompts(job_, prepared_, note_);
+    } catch (const Error& e) {
+      note_.warning("planned without the prompts: {}", e.what());
+      return;
     }
+    terms_.demand = demand_of(prepared_.requests);
+    report_.emplace();
+    report_->count = prepared_.prompts.size();
+    report_->longest_sequence = terms_.demand->longest;
+    for (const Request& request : prepared_.requests) {
+      const auto tokens = static_cast<std::int64_t>(request.token_ids.size());
+      if (tokens <= report_->longest) continue;
+      report_->longest = tokens;
+      report_->longest_id = prepared_.prompts[static_cast<std::size_t>(request.prompt_index)].id;
+    }
+    for (const PromptRow& row : prepared_.prompts)
+      if (row.status == PromptStatus::failed) report_->cannot_run.push_back({row.id, row.error});
   }
-  return list;
-}
 
-Json plan_json(const ModelFolder& model, const ShardingPlan& plan, const MemoryPlan& memory, bool tensors) {
-  const ModelSpec& spec = model.spec;
-  Json out{{"model",
-            {{"path", model.path},
-             {"family", spec.family->name},
-             {"architecture", spec.architecture},
-             {"parameters", plan.parameters},
-             {"dtype_stored", dtype_name(plan.stored_dtype)},
-             {"dtype_compute", dtype_name(plan.compute_dtype)},
-             {"files", plan.files.size()},
-             {"file_bytes", model.checkpoint.file_bytes()}}},
-           {"world_size", plan.ranks},
-           {"fits", memory.fits},
-           {"ranks", Json::array()},
-           {"hint", memory.hint.empty() ? Json(nullptr) : Json(memory.hint)}};
-  for (std::size_t r = 0; r < plan.per_rank.size(); ++r) {
-    const RankMemoryPlan& mine = memory.ranks[r];
-    Json roles = Json::object();
-    for (const auto& [role, bytes] : plan.per_rank[r].bytes_by_role) roles[role] = bytes;
-    out["ranks"].push_back({{"rank", r},
-                            {"weights_bytes", mine.weights},
-                            {"file_bytes", plan.per_rank[r].file_bytes},
-                            {"weights_by_role", roles},
-                            {"kv_cache_bytes", mine.kv_cache},
-                            {"workspace_bytes", mine.workspace},
-                            {"total_bytes", mine.total()},
-                            {"budget_bytes", mine.budget},
-                            {"fits", mine.fits}});
+  PlannedCount plan(int ranks) const {
+    PlannedCount count{.ranks = ranks, .refused = {}};
+    const ModelFolder& model = *prepared_.model;
+    try {
+      count.plan = make_sharding_plan(model.spec, model.checkpoint, model.claims, ranks, terms_.compute_dtype);
+    } catch (const Error& e) {
+      if (e.code() != ExitCode::does_not_fit) throw;
+      count.refused = e.what();
+      count.plan.compute_dtype = terms_.compute_dtype;
+      return count;
+    }
+    count.memory = plan_memory(model.spec, count.plan, terms_);
+    if (!count.memory.fits) count.memory.hint = smallest_change(model, terms_, ranks);
+    if (!options_.tensors) count.plan.slices.clear();  // the largest part of a plan
+    return count;
   }
-  if (!tensors) return out;
-  out["tensors"] = Json::array();
-  for (std::size_t t = 0; t < plan.tensors.size(); ++t) {
-    const PlannedTensor& tensor = plan.tensors[t];
-    out["tensors"].push_back({{"name", tensor.name},
-                              {"role", tensor.role},
-                              {"dtype", safetensors_name(tensor.dtype)},
-                              {"shape", tensor.shape},
-                              {"split", split_name(tensor.split)},
-                              {"slices", slices_json(tensor, plan.slices[t])}});
-  }
-  return out;
-}
 
-std::string ranges_text(const PlannedSlice& slice) {
-  std::string text;
-  for (const Range& range : slice.ranges)
-    text += fmt::format("{}{}+{}", text.empty() ? "" : ",", range.begin, range.count());
-  return text.empty() ? "-" : text;
-}
+  // The report, and with a cache of the job's own size the prompts that it cannot hold.
+  std::optional<PromptReport> report_for(const MemoryPlan& memory) const {
+    std::optional<PromptReport> report = report_;
+    for (const Request& request : prepared_.requests) {
+      const std::int64_t tokens = static_cast<std::int64_t>(request.token_ids.size()) + request.most_new_tokens;
+      if (!report || memory.ranks.empty() || tokens <= memory.kv_tokens()) continue;
+      report->cannot_run.push_back(
+          {prepared_.prompts[static_cast<std::size_t>(request.prompt_index)].id,
+           fmt::format("needs {} tokens of KV cache with its answer, the cache holds {} (memory.kv_cache)", tokens,
+                       memory.kv_tokens())});
+    }
+    return report;
+  }
 
-void print_plan(const ModelFolder& model, const ShardingPlan& plan, const MemoryPlan& memory, bool tensors) {
-  fmt::print("{}: {}, {} parameters, stored as {}, computed in {}\n", model.path, model.spec.architecture,
-             format_count(plan.parameters), dtype_name(plan.stored_dtype), dtype_name(plan.compute_dtype));
-  fmt::print("{} ranks; KV cache for {} tokens, {} sequences of {}\n", plan.ranks,
-             format_count(static_cast<std::uint64_t>(memory.kv_tokens())),
-             memory.kv_tokens() / std::max<std::int64_t>(memory.limits.max_model_len, 1), memory.limits.max_model_len);
-  fmt::print("{:>4} {:>12} {:>12} {:>12} {:>12} {:>12}\n", "rank", "weights", "KV cache", "workspace", "total",
-             "budget");
-  for (std::size_t r = 0; r < memory.ranks.size(); ++r) {
-    const RankMemoryPlan& mine = memory.ranks[r];
-    fmt::print("{:>4} {:>12} {:>12} {:>12} {:>12} {:>12}{}\n", r, format_bytes(mine.weights),
-               format_bytes(mine.kv_cache), format_bytes(mine.workspace), format_bytes(mine.total()),
-               format_bytes(mine.budget), mine.fits ? "" : "  does not fit");
+  void print(const std::vector<PlannedCount>& planned) const {
+    const ModelFolder& model = *prepared_.model;
+    if (!options_.json) {
+      const PlannedCount& first = planned.front();
+      fmt::print("{}", one() ? plan_text(model, first, report_for(first.memory), options_.tensors)
+                             : counts_text(model, planned, report_));
+      if (given_.empty() && !job_.memory.cpu_memory_limit)
+        fmt::print("the budget is this machine's memory, shared out; --memory gives that of the ranks' own machines\n");
+      return;
+    }
+    Json all = Json::array();
+    for (const PlannedCount& count : planned)
+      all.push_back(plan_json(model, count, report_for(count.memory), options_.tensors));
+    fmt::print("{}\n", (one() ? all[0] : all).dump(1));
   }
-  if (!memory.fits) fmt::print("does not fit: {}\n", memory.hint);
-  if (!tensors) return;
-  for (std::size_t t = 0; t < plan.tensors.size(); ++t) {
-    const PlannedTensor& tensor = plan.tensors[t];
-    fmt::print("{} {} [{}] {}:", tensor.name, tensor.role, fmt::join(tensor.shape, ", "), split_name(tensor.split));
-    for (const PlannedSlice& slice : plan.slices[t])
-      fmt::print(" {}", tensor.split == Split::replicated ? "*" : ranges_text(slice));
-    fmt::print("\n");
-  }
-}
+
+  const PlanOptions& options_;
+  std::vector<std::uint64_t> given_;
+  RankCounts counts_;
+  Job job_;
+  Log note_{[](LogLevel level, const std::string& text) {
+    if (level >= LogLevel::warning) fmt::print(stderr, "tpinfer: note: {}\n", text);
+  }};
+  std::uint64_t usable_ = usable_memory();
+  Preparation prepared_;
+  PlanTerms terms_;
+  std::optional<PromptReport> report_;
+};
 
 }  // namespace
 
-int run_plan(const PlanOptions& options) {
-  const RankCounts counts = parse_ranks(options.ranks);
-  const std::vector<std::uint64_t> given = parse_memory(options.memory);
-  const Job job = read_target(options);
-  const ModelFolder model(job.model.path, Log());
-  const DType compute = model.compute_dtype(job.model.dtype);
-  Json all = Json::array();
-  bool any_fits = false;
-  std::optional<Error> refused;
-  for (int ranks = counts.least; ranks <= counts.most; ++ranks) {
-    try {
-      const ShardingPlan plan = make_sharding_plan(model.spec, model.checkpoint, model.claims, ranks, compute);
-      const MemoryPlan memory =
-          plan_memory(model.spec, plan, job.engine, job.memory.kv_cache, cpu_activation_dtype(compute),
-                      budgets_for(job, given, ranks), std::nullopt);
-      any_fits = any_fits || memory.fits;
-      if (options.json)
-        all.push_back(plan_json(model, plan, memory, options.tensors));
-      else
-        print_plan(model, plan, memory, options.tensors);
-    } catch (const Error& e) {
-      if (e.code() != ExitCode::does_not_fit) throw;
-      refused = e;
-    }
-  }
-  if (refused && (all.empty() && (options.json || counts.least == counts.most))) throw *refused;
-  if (options.json) fmt::print("{}\n", counts.least == counts.most ? all[0].dump(1) : all.dump(1));
-  return static_cast<int>(any_fits ? ExitCode::ok : ExitCode::does_not_fit);
-}
+int run_plan(const PlanOptions& options) { return PlanCommand(options).run(); }
 
 }  // namespace tpinfer

@@ -13,7 +13,6 @@
 #include "build_facts.hpp"
 #include "core/units.hpp"
 #include "memory/machine_memory.hpp"
-#include "output/part_file.hpp"
 #include "output/rank_row.hpp"
 #include "output/result_writer.hpp"
 #include "runtime/preparation.hpp"
@@ -79,12 +78,12 @@ class JobRun {
     if (!lead()) return;
     job_ = load_job(options_.job_file, options_.overrides);
     log_ = Log([this](LogLevel level, const std::string& text) { write_log(level, text); });
-    check_job();
-    check_output();
+    check_parallel(*job_, comm_->size(), log_);
     std::vector<std::uint64_t> limits;
     for (const std::int64_t share : budgets)
       limits.push_back(job_->memory.cpu_memory_limit.value_or(static_cast<std::uint64_t>(share)));
     prepared_ = prepare(*job_, limits, cpu_activation_dtype, log_);
+    check_output(job_->output);
     prepared_->context.start = start_;
     fill_setup(set);
   }
@@ -101,27 +100,6 @@ class JobRun {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   }
 
-  void check_job() const {
-    if (job_->parallel.device == Device::cuda)
-      throw Error(ExitCode::usage, "parallel.device: cuda: " + cuda_reason(), "use parallel.device: cpu");
-    if (const auto asked = job_->parallel.tensor_parallel_size; asked && *asked != comm_->size())
-      throw Error(ExitCode::usage,
-                  fmt::format("parallel.tensor_parallel_size is {}, but {} ranks were started", *asked, comm_->size()),
-                  fmt::format("mpirun -np {}, or leave the key out", *asked));
-    if (job_->engine.reproducible == Reproducible::full && !is_reproducible_count(comm_->size()))
-      log_.warning(
-          "engine.reproducible: full holds for 1, 2, 3, 4, 6 and 8 ranks; with {} answers may differ from those in the "
-          "last bits",
-          comm_->size());
-  }
-
-  void check_output() const {
-    check_output_place(job_->output.file);
-    if (job_->output.if_exists == IfExists::overwrite || !output_exists(job_->output.file)) return;
-    throw Error(ExitCode::output, fmt::format("{}: the result file is there already", job_->output.file),
-                "set output.if_exists: overwrite, or give another output.file");
-  }
-
   void fill_setup(KernelSet set) {
     setup_.plan = prepared_->plan;
     setup_.limits = prepared_->memory.limits;
@@ -133,6 +111,7 @@ class JobRun {
                        : job_->parallel.communication == Communication::shm ? Transport::shm
                                                                             : Transport::automatic;
     setup_.collective_timeout = job_->run.collective_timeout;
+    setup_.verify_finite = job_->model.verify_weights == VerifyWeights::finite;
     setup_.log_level = job_->run.log_level;
   }
 
@@ -292,7 +271,20 @@ class JobRun {
             .reproducible = full ? "full" : "batch"};
   }
 
+  // Failed prompts with their reasons, a screenful at most.
+  void report_failed() const {
+    constexpr std::size_t kMost = 20;
+    std::size_t count = 0;
+    for (const PromptRow& row : result_.prompts)
+      if (row.status == PromptStatus::failed && ++count <= kMost)
+        fmt::print(stderr, "tpinfer: error: prompt {}: {}\n", row.id, row.error);
+    if (count > kMost)
+      fmt::print(stderr, "tpinfer: error: {} more prompts failed (tpinfer show {} --errors)\n", count - kMost,
+                 job_->output.file);
+  }
+
   void report_end() const {
+    report_failed();
     double first = 1e300;
     double last = 0;
     for (const AnswerRow& row : result_.answers) {

@@ -3,6 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
+#include "app/cmd_check.hpp"
+#include "app/cmd_models.hpp"
 #include "app/cmd_plan.hpp"
 #include "app/cmd_run.hpp"
 #include "app/cmd_show.hpp"
@@ -34,6 +36,20 @@ void add_plan(CLI::App& app, PlanOptions& plan) {
   app.add_flag("--json", plan.json, "machine-readable");
 }
 
+void add_models(CLI::App& app, ModelsOptions& models) {
+  app.add_flag("--json", models.json, "machine-readable");
+  app.add_flag("--markdown", models.markdown, "the table of the README");
+}
+
+void add_check(CLI::App& app, CheckOptions& check) {
+  app.add_option("job", check.job_file, "the job file (job.yaml or job.json)")->required();
+  app.add_option("--set", check.overrides.sets, "override a key of the job: key.path=value; may be repeated")
+      ->allow_extra_args(false);
+  app.add_option("--limit", check.overrides.limit, "only the first N prompts")->check(CLI::PositiveNumber);
+  app.add_option("--ranks", check.ranks, "number of ranks that the job is meant for")->check(CLI::Range(1, 4096));
+  app.add_flag("--json", check.json, "machine-readable");
+}
+
 void add_show(CLI::App& app, ShowOptions& show) {
   app.add_option("file", show.file, "a result file")->required();
   app.add_option("--id", show.id, "one prompt, whole");
@@ -59,7 +75,7 @@ std::string command_line(int argc, char** argv) {
 // `tpinfer job.yaml` is short for `tpinfer run job.yaml`.
 std::vector<std::string> arguments(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
-  static constexpr std::string_view kCommands[] = {"run", "plan", "show"};
+  static constexpr std::string_view kCommands[] = {"run", "plan", "check", "models", "show"};
   if (!words.empty() && !words[0].starts_with("-") && std::ranges::find(kCommands, words[0]) == std::end(kCommands))
     words.insert(words.begin(), "run");
   std::ranges::reverse(words);  // as CLI11 takes them
@@ -74,14 +90,21 @@ int dispatch(int argc, char** argv) {
   RunOptions run;
   run.command = command_line(argc, argv);
   PlanOptions plan;
+  CheckOptions check;
+  ModelsOptions models;
   ShowOptions show;
   std::string progress = "auto";
   CLI::App* run_command = app.add_subcommand("run", "run a job (the default command)");
   CLI::App* plan_command =
       app.add_subcommand("plan", "what each rank will hold, and whether it fits; needs no MPI and no GPU");
+  CLI::App* models_command = app.add_subcommand("models", "families of models, and how each is split over the ranks");
   CLI::App* show_command = app.add_subcommand("show", "look into a result file");
+  CLI::App* check_command =
+      app.add_subcommand("check", "everything that run would refuse before loading, at once; needs no MPI and no GPU");
   add_run(*run_command, run, progress);
   add_plan(*plan_command, plan);
+  add_check(*check_command, check);
+  add_models(*models_command, models);
   add_show(*show_command, show);
   try {
     app.parse(arguments(argc, argv));
@@ -92,6 +115,8 @@ int dispatch(int argc, char** argv) {
   }
   run.progress = progress_style(progress);
   if (run_command->parsed()) return run_job(run);
+  if (check_command->parsed()) return run_check(check);
+  if (models_command->parsed()) return run_models(models);
   return plan_command->parsed() ? run_plan(plan) : run_show(show);
 }
 

@@ -94,12 +94,14 @@ Json parse_json(std::string_view text, const std::string& where, const JsonLimit
   return root;
 }
 
-std::string read_text_file(const std::string& path, std::size_t max_bytes) {
-  const FileHandle fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+std::string read_text_file(const std::string& path, std::size_t max_bytes, bool may_wait) {
+  // O_NONBLOCK: a pipe is opened at once, and refused below
+  const FileHandle fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | (may_wait ? 0 : O_NONBLOCK)));
   if (!fd) fail_input("{}: cannot be opened: {}", path, system_message(errno));
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) fail_input("{}: cannot be read: {}", path, system_message(errno));
   if (S_ISDIR(info.st_mode)) fail_input("{}: is a folder, a file is needed", path);
+  if (!may_wait && !S_ISREG(info.st_mode)) fail_input("{}: is a pipe or a device, a file is needed", path);
   std::string text;
   text.reserve(static_cast<std::size_t>(info.st_size));
   std::vector<char> buffer(1 << 16);

@@ -22,7 +22,9 @@ Json parse_json(std::string_view text, const std::string& where, const JsonLimit
 /// Reads and parses a file; a missing or unreadable file is an Error(input) with its name.
 Json read_json_file(const std::string& path, const JsonLimits& limits = {});
 
-/// The whole file as bytes; Error(input) with its name when it cannot be read or is longer than max_bytes.
-std::string read_text_file(const std::string& path, std::size_t max_bytes = std::size_t{1} << 30);
+/// The whole file as bytes; Error(input) with its name when it cannot be read or is longer than max_bytes. A pipe or
+/// device, whose reading may wait for ever, is refused unless `may_wait`.
+std::string read_text_file(const std::string& path, std::size_t max_bytes = std::size_t{1} << 30,
+                           bool may_wait = false);
 
 }  // namespace tpinfer

@@ -28,16 +28,29 @@ std::string read_architecture(const ConfigReader& config) {
   return (*list)[0].get<std::string>();
 }
 
+// What config.json calls the model, for complaints.
+std::string name_of_model(const ConfigReader& config) {
+  const Json* list = config.find("architectures");
+  if (list && list->is_array() && !list->empty() && (*list)[0].is_string()) return (*list)[0].get<std::string>();
+  const Json* type = config.find("model_type");
+  return type && type->is_string() ? type->get<std::string>() : "the model";
+}
+
 void refuse_what_is_not_supported(const ConfigReader& config) {
   if (const auto quantisation = config.object("quantization_config")) {
     const std::string method =
         quantisation->text_or("quant_method", quantisation->has("load_in_4bit") ? "bitsandbytes" : "unknown");
     throw Error(ExitCode::input,
-                fmt::format("{}: the checkpoint is quantised with {}, which is not supported", config.file(), method),
+                fmt::format("{}: quantization_config says that the checkpoint is quantised with {}, which is not "
+                            "supported",
+                            config.file(), method),
                 "use the float16, bfloat16 or float32 checkpoint of the model");
   }
   if (config.flag_or("is_encoder_decoder", false))
-    fail_input("{}: an encoder-decoder model is not supported, only decoder-only models are", config.file());
+    throw Error(
+        ExitCode::input,
+        fmt::format("{}: {} is an encoder-decoder model, which is not supported", config.file(), name_of_model(config)),
+        "supported are the decoder-only models " + join(supported_architectures()));
 }
 
 const FamilySpec& read_family(const ConfigReader& config, const std::string& architecture) {

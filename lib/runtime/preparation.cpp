@@ -4,11 +4,14 @@
 #include <filesystem>
 #include <numeric>
 
+#include "backend/factory.hpp"
 #include "core/bytes.hpp"
 #include "core/error.hpp"
 #include "core/units.hpp"
+#include "output/part_file.hpp"
 #include "runtime/prompts.hpp"
 #include "runtime/smallest_change.hpp"
+#include "shard/cuts.hpp"
 
 namespace tpinfer {
 namespace {
@@ -18,9 +21,9 @@ void add_ids(std::vector<std::int32_t>& to, const std::vector<std::int32_t>& ids
     if (std::ranges::find(to, id) == to.end()) to.push_back(id);
 }
 
-// generation_config.json: sampling defaults and end ids.
+// generation_config.json: sampling defaults and end ids. Read also where the model itself has failed.
 void read_generation_config(const Job& job, Preparation& p) {
-  const std::string file = (std::filesystem::path(p.model->path) / "generation_config.json").string();
+  const std::string file = (std::filesystem::path(job.model.path) / "generation_config.json").string();
   std::error_code ec;
   if (job.model.generation_config == GenerationConfigUse::none || !std::filesystem::exists(file, ec)) return;
   const Json config = read_json_file(file);
@@ -28,27 +31,30 @@ void read_generation_config(const Job& job, Preparation& p) {
   p.generation_config = parse_generation_config(config, file);
   const auto ids = read_eos_ids(config, file);
   for (const std::int32_t id : ids)
-    if (id >= p.model->spec.vocab)
+    if (p.model && id >= p.model->spec.vocab)
       fail_input("{}: eos_token_id {} can never be produced, the vocabulary has {} ids", file, id, p.model->spec.vocab);
   add_ids(p.context.eos_ids, ids);
 }
 
 // The end ids of generation_config.json, config.json and the tokenizer together.
 void collect_eos_ids(Preparation& p) {
-  add_ids(p.context.eos_ids, p.model->spec.eos_token_ids);
+  if (p.model) add_ids(p.context.eos_ids, p.model->spec.eos_token_ids);
   if (p.tokenizer && p.tokenizer->eos_token_id()) add_ids(p.context.eos_ids, {*p.tokenizer->eos_token_id()});
 }
 
+// `records` may be empty when the prompt file has failed: then a tokenizer is needed as far as anybody knows.
 void load_tokenizer(const Job& job, const std::vector<PromptRecord>& records, Preparation& p, const Log& log) {
   const std::string& folder = job.model.tokenizer_path();
-  const bool only_ids =
-      std::ranges::all_of(records, [](const PromptRecord& r) { return r.token_ids || !r.error.empty(); });
+  const bool only_ids = !records.empty() && std::ranges::all_of(records, [](const PromptRecord& r) {
+    return r.token_ids || !r.error.empty();
+  });
   std::error_code ec;
   if (only_ids && !std::filesystem::exists(std::filesystem::path(folder) / "tokenizer.json", ec)) {
     log.warning("{} has no tokenizer.json: answers will have token ids but no text", folder);
     return;
   }
   p.tokenizer = Tokenizer::load(folder);
+  if (!p.model) return;
   if (p.tokenizer->vocab_size() > p.model->spec.vocab) {
     const auto id = static_cast<std::int32_t>(p.tokenizer->vocab_size() - 1);
     fail_input("{}: the token \"{}\" has id {}, but the embedding has only {} rows (vocab_size of config.json)",
@@ -64,10 +70,31 @@ std::vector<std::int32_t> encode_prompt(const PromptRecord& record, const Job& j
   std::vector<std::int32_t> ids =
       record.token_ids ? *record.token_ids : p.tokenizer->encode(record.text, job.prompts.add_special_tokens);
   for (const std::int32_t id : ids)
-    if (id < 0 || id >= p.model->spec.vocab)
+    if (p.model && (id < 0 || id >= p.model->spec.vocab))
       fail_input("{}: the token id {} is outside the vocabulary of {} ids", record.place, id, p.model->spec.vocab);
   if (ids.empty()) fail_input("{}: the prompt is empty and the model has no begin token to start from", record.place);
   return ids;
+}
+
+// bad_words as ids, each with and without a space in front.
+std::vector<std::vector<std::int32_t>> bad_word_ids(const SamplingParams& params, const Preparation& p,
+                                                    const std::string& place) {
+  std::vector<std::vector<std::int32_t>> ids;
+  if (!params.bad_words.empty() && !p.tokenizer)
+    fail_input("{}: bad_words needs a tokenizer, which the model folder lacks", place);
+  for (const std::string& word : params.bad_words) {
+    for (const std::string& text : {word, " " + word}) {
+      std::vector<std::int32_t> word_ids = p.tokenizer->encode(text, false);
+      if (!word_ids.empty() && std::ranges::find(ids, word_ids) == ids.end()) ids.push_back(std::move(word_ids));
+    }
+  }
+  return ids;
+}
+
+void check_bias(const SamplingParams& params, std::int64_t vocab, const std::string& place) {
+  for (const auto& [id, bias] : params.logit_bias)
+    if (id < 0 || id >= vocab)
+      fail_input("{}: logit_bias names the token id {}, the vocabulary has {} ids", place, id, vocab);
 }
 
 // New tokens under all limits, and which limit it is.
@@ -93,6 +120,7 @@ void set_limits(Request& request, std::int64_t max_model_len, const std::string&
   }
 }
 
+// Where model or tokenizer have failed, what needs them is left out: nothing of this row will run anyway.
 void prepare_prompt(const PromptRecord& record, const Job& job, std::int64_t max_model_len, Preparation& p) {
   PromptRow& row = p.prompts.emplace_back();
   row.id = record.id;
@@ -104,15 +132,51 @@ void prepare_prompt(const PromptRecord& record, const Job& job, std::int64_t max
                   .params = {}};
   try {
     if (!record.error.empty()) throw Error(ExitCode::input, record.error);
-    request.token_ids = encode_prompt(record, job, p);
+    const bool encodable = record.token_ids || p.tokenizer;
+    if (encodable) request.token_ids = encode_prompt(record, job, p);
     row.token_ids = request.token_ids;
     request.params = resolve_sampling(record.params, job.sampling, p.generation_config, record.place);
-    set_limits(request, max_model_len, record.place);
+    if (p.model) check_bias(request.params, p.model->spec.vocab, record.place);
+    request.bad_words = bad_word_ids(request.params, p, record.place);
+    if (encodable && p.model) set_limits(request, max_model_len, record.place);
     p.requests.push_back(std::move(request));
   } catch (const Error& e) {
     row.status = PromptStatus::failed;
     row.error = e.what();
   }
+}
+
+/// Runs the steps of a preparation: the first fault ends it, or with a listener is told and only ends its step.
+class Attempt {
+ public:
+  explicit Attempt(const OnFault& on_fault) : on_fault_(on_fault) {}
+
+  // -> whether the step succeeded
+  template <class Step>
+  bool operator()(Part part, Step step) const {
+    try {
+      step();
+      return true;
+    } catch (const Error& e) {
+      if (!on_fault_) throw;
+      on_fault_(part, e);
+      return false;
+    }
+  }
+
+ private:
+  const OnFault& on_fault_;
+};
+
+bool is_folder(const std::string& path) {
+  std::error_code ec;
+  return std::filesystem::is_directory(path, ec);
+}
+
+// A fault of config.json does not hide those of the weight files.
+void open_model(const Job& job, Preparation& p, const Log& log, const Attempt& attempt) {
+  if (attempt(Part::model, [&] { p.model = std::make_unique<ModelFolder>(job.model.path, log); })) return;
+  if (is_folder(job.model.path)) attempt(Part::model, [&] { Checkpoint::open(job.model.path, Log()); });
 }
 
 // What `count` ranks might use where `budgets` are those of the ranks that are here: the job's own limit each, or else
@@ -173,23 +237,54 @@ PromptDemand demand_of(const std::vector<Request>& requests) {
   return demand;
 }
 
-void prepare_prompts(const Job& job, Preparation& p, const Log& log) {
-  const ModelSpec& spec = p.model->spec;
-  read_generation_config(job, p);
-  const std::vector<PromptRecord> records = read_prompts(job.prompts);
-  load_tokenizer(job, records, p, log);
+void check_parallel(const Job& job, int ranks, const Log& log) {
+  if (job.parallel.device == Device::cuda)
+    throw Error(ExitCode::usage, "parallel.device: cuda: " + cuda_reason(), "use parallel.device: cpu");
+  if (const auto asked = job.parallel.tensor_parallel_size; asked && *asked != ranks)
+    throw Error(ExitCode::usage,
+                fmt::format("parallel.tensor_parallel_size is {}, but {} ranks were started", *asked, ranks),
+                fmt::format("mpirun -np {}, or leave the key out", *asked));
+  if (job.engine.reproducible == Reproducible::full && !is_reproducible_count(ranks))
+    log.warning(
+        "engine.reproducible: full holds for 1, 2, 3, 4, 6 and 8 ranks; with {} answers may differ from those in the "
+        "last bits",
+        ranks);
+}
+
+void check_output(const OutputJob& output) {
+  check_output_place(output.file);
+  if (output.if_exists == IfExists::overwrite || !output_exists(output.file)) return;
+  throw Error(ExitCode::output, fmt::format("{}: the result file is there already", output.file),
+              "set output.if_exists: overwrite, or give another output.file");
+}
+
+bool prepare_prompts(const Job& job, Preparation& p, const Log& log, const OnFault& on_fault) {
+  const Attempt attempt(on_fault);
+  bool sound = attempt(Part::model, [&] { read_generation_config(job, p); });
+  // a fault of the job itself is told once, not by every row
+  sound &= attempt(Part::job, [&] { resolve_sampling({}, job.sampling, p.generation_config); });
+  std::vector<PromptRecord> records;
+  const bool read = attempt(Part::prompts, [&] { records = read_prompts(job.prompts); });
+  if (p.model || job.model.tokenizer || is_folder(job.model.path))
+    sound &= attempt(Part::tokenizer, [&] { load_tokenizer(job, records, p, log); });
   collect_eos_ids(p);
-  p.context.vocab = spec.vocab;
-  const std::int64_t max_model_len =
-      std::min(job.engine.max_model_len.value_or(spec.max_positions), spec.max_positions);
-  resolve_sampling({}, job.sampling, p.generation_config);  // a fault of the job itself is told once, not by every row
+  std::int64_t max_model_len = 0;
+  if (p.model) {
+    p.context.vocab = p.model->spec.vocab;
+    max_model_len =
+        std::min(job.engine.max_model_len.value_or(p.model->spec.max_positions), p.model->spec.max_positions);
+  }
   for (const PromptRecord& record : records) prepare_prompt(record, job, max_model_len, p);
+  return sound && read;
 }
 
 Preparation prepare(const Job& job, const std::vector<std::uint64_t>& budgets, DType (*activation_dtype)(DType compute),
-                    const Log& log) {
+                    const Log& log, const OnFault& on_fault) {
+  const Attempt attempt(on_fault);
   Preparation p;
-  p.model = std::make_unique<ModelFolder>(job.model.path, log);
+  open_model(job, p, log, attempt);
+  const bool prompts = prepare_prompts(job, p, log, on_fault);
+  if (!p.model) return p;
   const ModelSpec& spec = p.model->spec;
   const auto ranks = static_cast<int>(budgets.size());
   PlanTerms terms{.engine = job.engine,
@@ -197,14 +292,14 @@ Preparation prepare(const Job& job, const std::vector<std::uint64_t>& budgets, D
                   .compute_dtype = p.model->compute_dtype(job.model.dtype),
                   .activation_dtype = activation_dtype,
                   .budgets = [&](int count) { return budgets_of(job, budgets, count); },
-                  .demand = {}};
-  p.plan = make_sharding_plan(spec, p.model->checkpoint, p.model->claims, ranks, terms.compute_dtype);
-  prepare_prompts(job, p, log);
-  terms.demand = demand_of(p.requests);
-  p.memory = plan_memory(spec, p.plan, terms);
-  if (!p.memory.fits) p.memory.hint = smallest_change(*p.model, terms, ranks);
-  refuse_what_does_not_fit(p.memory);
-  fail_prompts_beyond_cache(p);
+                  .demand = prompts ? demand_of(p.requests) : PromptDemand{}};  // unknown: at the least none
+  attempt(Part::fit, [&] {
+    p.plan = make_sharding_plan(spec, p.model->checkpoint, p.model->claims, ranks, terms.compute_dtype);
+    p.memory = plan_memory(spec, p.plan, terms);
+    if (!p.memory.fits) p.memory.hint = smallest_change(*p.model, terms, ranks);
+    refuse_what_does_not_fit(p.memory);
+    if (prompts) fail_prompts_beyond_cache(p);
+  });
   return p;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,16 +28,29 @@ struct Preparation {
   EngineContext context;
 };
 
-/// Fills `p`, whose model is there, with the prompts as token ids under the job's limits, and what belongs to them.
-/// Error(input, usage).
-void prepare_prompts(const Job& job, Preparation& p, const Log& log);
+/// What of a job a complaint is about.
+enum class Part : std::uint8_t { job, model, tokenizer, prompts, fit, output };
+
+/// Told of each fault in turn, where all are wanted instead of the first alone.
+using OnFault = std::function<void(Part part, const Error& fault)>;
+
+/// Error(usage) when the job asks for a device or a number of ranks that is not there.
+void check_parallel(const Job& job, int ranks, const Log& log);
+/// Error(output) when the result file cannot be written, or is there already and the job does not replace it.
+void check_output(const OutputJob& output);
+
+/// Fills `p` with the prompts as token ids under the job's limits, and what belongs to them: generation_config.json and
+/// the tokenizer. p.model may be null after a fault; then only what does not need it is looked at.
+/// -> true without faults. Error(input, usage) without `on_fault`.
+bool prepare_prompts(const Job& job, Preparation& p, const Log& log, const OnFault& on_fault = {});
 
 /// What these requests ask of memory.
 PromptDemand demand_of(const std::vector<Request>& requests);
 
-/// `budgets`: bytes that each rank may use. Throws Error: input, does_not_fit (with the hint of the memory plan),
-/// usage.
+/// Everything that is done before loading: model, prompts, plan and fit, in this order. `budgets`: bytes that each rank
+/// may use. Without `on_fault` throws the first Error: input, does_not_fit (with the hint of the memory plan), usage.
+/// With it every fault that can be reached is told, and the result is only good for reports.
 Preparation prepare(const Job& job, const std::vector<std::uint64_t>& budgets, DType (*activation_dtype)(DType compute),
-                    const Log& log);
+                    const Log& log, const OnFault& on_fault = {});
 
 }  // namespace tpinfer

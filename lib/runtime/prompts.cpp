@@ -121,7 +121,7 @@ std::vector<PromptRecord> parse_prompts(const std::string& text, const std::stri
 std::vector<PromptRecord> read_prompts(const PromptsJob& job) {
   if (job.files.size() != 1) throw Error(ExitCode::usage, "prompts.file must name one file");
   const std::string& file = job.files.front();
-  return parse_prompts(read_text_file(file, kMostBytes), file, job);
+  return parse_prompts(read_text_file(file, kMostBytes, true), file, job);
 }
 
 }  // namespace tpinfer

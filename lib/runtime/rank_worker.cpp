@@ -104,11 +104,13 @@ void RankWorker::share_reading(Communicator& comm) {
 void RankWorker::load(const LoadProgress& progress) {
   weights_ = std::make_unique<RankWeights>(
       *backend_, setup_.spec, setup_.plan.per_rank[static_cast<std::size_t>(rank_)].share, setup_.plan.compute_dtype);
-  report_ = load_weights(*backend_, setup_.spec, setup_.plan, rank_, *weights_, exchange_.get(),
-                         [&](std::uint64_t done, std::uint64_t total) {
-                           watch_memory();
-                           if (progress) progress(done, total);
-                         });
+  report_ = load_weights(
+      *backend_, setup_.spec, setup_.plan, rank_, *weights_, exchange_.get(),
+      [&](std::uint64_t done, std::uint64_t total) {
+        watch_memory();
+        if (progress) progress(done, total);
+      },
+      setup_.verify_finite);
   check_owned();
   note_memory(kAfterLoad);
 }

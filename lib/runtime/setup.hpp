@@ -24,6 +24,7 @@ struct RunSetup {
   int threads = 0;  ///< per rank; 0: the cores that a rank may use, shared out
   Transport transport = Transport::automatic;
   double collective_timeout = 300;
+  bool verify_finite = false;  ///< refuse weights that are NaN or infinite
   LogLevel log_level = LogLevel::info;
 };
 

@@ -1,6 +1,7 @@
 #include "runtime/smallest_change.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "backend/factory.hpp"
@@ -47,8 +48,16 @@ class ChangeSearch {
     return static_cast<int>(std::min<std::int64_t>(model_.spec.q_heads, ranks_ + kMostRanksMore));
   }
 
+  // False where even weights that nobody holds twice would be too much: saves making the plan.
+  bool weights_may_fit(const PlanTerms& terms, int ranks) const {
+    const auto budgets = terms.budgets(ranks);
+    return std::accumulate(budgets.begin(), budgets.end(), std::uint64_t{0}) >=
+           model_.claims.parameters * dtype_size(terms.compute_dtype);
+  }
+
   std::optional<std::string> more_ranks(const PlanTerms& terms) {
     for (int n = ranks_ + 1; n <= most_ranks(); ++n) {
+      if (!weights_may_fit(terms, n)) continue;
       use_ranks(terms, n);
       if (fits(terms)) return fmt::format("use {} ranks", n);
     }
@@ -107,6 +116,7 @@ class ChangeSearch {
 
   std::optional<std::string> more_ranks_and_fewer_rows() {
     for (int n = ranks_ + 1; n <= most_ranks(); ++n) {
+      if (!weights_may_fit(terms_, n)) continue;
       use_ranks(terms_, n);
       if (const std::int64_t rows = largest_fitting(terms_.engine.max_num_batched_tokens, kRowUnit, set_rows))
         return fmt::format("use {} ranks and set engine.max_num_batched_tokens: {}", n, rows);

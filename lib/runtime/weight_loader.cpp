@@ -1,15 +1,18 @@
 #include "runtime/weight_loader.hpp"
 
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <map>
 
 #include "checkpoint/mapped_file.hpp"
 #include "core/bytes.hpp"
 #include "core/error.hpp"
+#include "runtime/finite.hpp"
 
 namespace tpinfer {
 namespace {
@@ -60,13 +63,14 @@ void copy_vector(Backend& backend, const DeviceBuffer& to, std::int64_t first, c
 class Loader {
  public:
   Loader(Backend& backend, const ModelSpec& spec, const ShardingPlan& plan, int rank, RankWeights& weights,
-         HostExchange* exchange)
+         HostExchange* exchange, bool verify_finite)
       : backend_(backend),
         spec_(spec),
         plan_(plan),
         rank_(rank),
         weights_(weights),
         exchange_(exchange && exchange->size() > 1 ? exchange : nullptr),
+        verify_finite_(verify_finite),
         files_(plan.files.size()) {
     const std::vector<std::string> roles = plan.role_names();
     for (std::size_t i = 0; i < roles.size(); ++i) class_of_[roles[i]] = i;
@@ -149,6 +153,22 @@ class Loader {
     }
   }
 
+  void verify(const MappedFile& mapped, const PlannedTensor& tensor, const StoredMatrix& part) const {
+    const std::byte* found = verify_finite_ ? find_non_finite(part) : nullptr;
+    if (!found) return;
+    const float value = load_element(found, tensor.dtype, 0);
+    const auto byte = static_cast<std::uint64_t>(found - mapped.bytes().data()) - tensor.offset;
+    auto flat = static_cast<std::int64_t>(byte / dtype_size(tensor.dtype));
+    std::vector<std::int64_t> index(tensor.shape.size());
+    for (std::size_t axis = index.size(); axis-- > 0; flat /= tensor.shape[axis])
+      index[axis] = flat % tensor.shape[axis];
+    throw Error(ExitCode::input,
+                fmt::format("{}: the tensor {} holds {} at [{}]", plan_.files[tensor.file].path, tensor.name,
+                            std::isnan(value) ? "NaN" : (value > 0 ? "infinity" : "-infinity"), fmt::join(index, ", ")),
+                "the file is damaged or the training diverged; download it again, or load it as it is with "
+                "model.verify_weights: header");
+  }
+
   // Row-parallel, and a row fits in the buffer: the same answer on every rank.
   bool is_shared(const PlannedTensor& tensor) const {
     return exchange_ && tensor.split == Split::columns &&
@@ -172,6 +192,7 @@ class Loader {
       const StoredMatrix read = stored.part(tensor, 0, {.from = mine.begin, .to = 0, .count = mine.count()});
       const auto bytes = static_cast<std::uint64_t>(mine.count() * row_bytes);
       mapped.will_need(static_cast<std::uint64_t>(read.data - mapped.bytes().data()), bytes);
+      verify(mapped, tensor, read);
       if (bytes > 0) std::memcpy(exchange_->mine(), read.data, bytes);
       counts.touched += bytes > 0 ? touched_bytes(read, stored.element) : 0;
       counts.read += bytes;
@@ -222,6 +243,7 @@ class Loader {
       const auto elements = static_cast<std::uint64_t>(part.rows * part.cols);
       copied += elements * static_cast<std::uint64_t>(stored.element);
       counts.touched += touched_bytes(part, stored.element);
+      verify(file(tensor.file), tensor, part);
       if (target.vector) {
         copy_vector(backend_, *target.vector, target.row + piece.to, part);
         counts.owned += elements * sizeof(float);
@@ -241,6 +263,7 @@ class Loader {
   int rank_;
   RankWeights& weights_;
   HostExchange* exchange_;
+  bool verify_finite_;
   bool abandoned_ = false;  ///< another rank of the host has failed
   std::vector<MappedFile> files_;
   std::map<std::string, std::size_t> class_of_;
@@ -250,9 +273,10 @@ class Loader {
 }  // namespace
 
 LoadReport load_weights(Backend& backend, const ModelSpec& spec, const ShardingPlan& plan, int rank,
-                        RankWeights& weights, HostExchange* exchange, const LoadProgress& progress) {
+                        RankWeights& weights, HostExchange* exchange, const LoadProgress& progress,
+                        bool verify_finite) {
   try {
-    return Loader(backend, spec, plan, rank, weights, exchange).run(progress);
+    return Loader(backend, spec, plan, rank, weights, exchange, verify_finite).run(progress);
   } catch (...) {
     if (exchange) exchange->fail();
     throw;

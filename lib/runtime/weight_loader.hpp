@@ -45,7 +45,11 @@ inline constexpr std::size_t kExchangeBytes = std::size_t{8} << 20;
 /// strided: each reads some whole rows and all take their columns from shared memory, so that a page of the file is
 /// looked at by one rank only. When another rank fails meanwhile, this one returns early; the caller's agreement tells
 /// why.
+///
+/// With `verify_finite` every weight is looked at: Error(input) with the tensor's name and the place of a NaN or
+/// infinity.
 LoadReport load_weights(Backend& backend, const ModelSpec& spec, const ShardingPlan& plan, int rank,
-                        RankWeights& weights, HostExchange* exchange, const LoadProgress& progress);
+                        RankWeights& weights, HostExchange* exchange, const LoadProgress& progress,
+                        bool verify_finite = false);
 
 }  // namespace tpinfer

@@ -25,11 +25,37 @@ bool is_ignored(const ModelSpec& spec, std::string_view name) {
   });
 }
 
-void prove_shape(const ExpectedTensor& expected, const TensorInfo& stored, const Checkpoint& checkpoint) {
-  const std::string& file = checkpoint.files()[stored.file].name;
-  if (stored.shape != expected.shape)
-    fail_input("{}: the tensor {} has shape [{}], but config.json makes it [{}]", file, stored.name,
-               fmt::join(stored.shape, ", "), fmt::join(expected.shape, ", "));
+/// The tensors whose shape is not the one that config.json gives; the first few are told.
+class WrongShapes {
+ public:
+  void add(const ExpectedTensor& expected, const TensorInfo& stored, const std::string& file) {
+    if (++count_ > kShown) return;
+    text_ += fmt::format("{}{}: the tensor {} has shape [{}], but config.json makes it [{}]", count_ > 1 ? "; " : "",
+                         file, stored.name, fmt::join(stored.shape, ", "), fmt::join(expected.shape, ", "));
+  }
+  void refuse() const {
+    if (count_ > 0) fail_input("{}{}", text_, count_ > kShown ? fmt::format("; and {} more", count_ - kShown) : "");
+  }
+
+ private:
+  static constexpr std::size_t kShown = 3;
+  std::size_t count_ = 0;
+  std::string text_;
+};
+
+// Quantised checkpoints give themselves away by what they store beside or instead of a weight.
+void refuse_quantised(const std::vector<std::string>& unknown, const ModelSpec& spec) {
+  static constexpr std::string_view kEnds[] = {".qweight", ".qzeros",       ".g_idx",         ".absmax",   ".quant_map",
+                                               ".SCB",     ".weight_scale", ".weight_packed", ".scale_inv"};
+  for (const std::string& name : unknown)
+    for (const std::string_view end : kEnds)
+      if (name.ends_with(end))
+        throw Error(ExitCode::input,
+                    fmt::format("the checkpoint stores {}: it is quantised, which is not supported", name),
+                    fmt::format("use the float16, bfloat16 or float32 checkpoint of this {}", spec.architecture));
+}
+
+void prove_type(const TensorInfo& stored, const std::string& file) {
   if (!is_weight_type(stored.dtype))
     throw Error(ExitCode::input,
                 fmt::format("{}: the tensor {} is stored as {}", file, stored.name, safetensors_name(stored.dtype)),
@@ -103,6 +129,7 @@ Claims claim_tensors(const ModelSpec& spec, const Checkpoint& checkpoint, const 
   Wanted wanted(spec, checkpoint);
   Claims claims;
   std::vector<std::string> unknown;
+  WrongShapes wrong;
   std::array<std::uint64_t, 3> bytes_of_type{};
   for (const TensorInfo& stored : checkpoint.tensors()) {
     const ExpectedTensor* expected = wanted.claim(stored.name);
@@ -110,7 +137,11 @@ Claims claim_tensors(const ModelSpec& spec, const Checkpoint& checkpoint, const 
       (is_ignored(spec, stored.name) ? claims.ignored : unknown).push_back(stored.name);
       continue;
     }
-    prove_shape(*expected, stored, checkpoint);
+    const std::string& file = checkpoint.files()[stored.file].name;
+    if (stored.shape == expected->shape)
+      prove_type(stored, file);
+    else
+      wrong.add(*expected, stored, file);
     if (expected->ignored) {
       claims.ignored.push_back(stored.name);
       log.warning("the checkpoint stores {} although config.json ties it to the embedding: the embedding is used",
@@ -121,6 +152,8 @@ Claims claim_tensors(const ModelSpec& spec, const Checkpoint& checkpoint, const 
     bytes_of_type[static_cast<std::size_t>(stored.dtype)] += stored.bytes;
     claims.parameters += stored.bytes / dtype_size(stored.dtype);
   }
+  refuse_quantised(unknown, spec);
+  wrong.refuse();
   complain(wanted.required(), wanted.missing(), unknown, spec);
   claims.stored_dtype = static_cast<DType>(std::ranges::max_element(bytes_of_type) - bytes_of_type.begin());
   return claims;

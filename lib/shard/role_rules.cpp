@@ -128,6 +128,26 @@ Split role_split(Role role, bool bias, Fusion) noexcept {
   }
 }
 
+std::string_view split_words(Role role, bool bias, Fusion fusion) noexcept {
+  const bool expert =
+      role == Role::expert_gate || role == Role::expert_up || role == Role::expert_gate_up || role == Role::expert_down;
+  switch (rule_of(role, bias)) {
+    case Rule::whole: return "whole on every rank";
+    case Rule::vocab_rows: return "vocabulary rows";
+    case Rule::query_rows: return "query heads";
+    case Rule::kv_rows: return "the KV heads that the rank's query heads read";
+    case Rule::query_columns: return "columns of the query heads";
+    case Rule::channel_rows:
+    case Rule::channel_pair_rows: return expert ? "channels inside every expert" : "channels";
+    case Rule::channel_columns:
+      return expert ? "columns of the channels inside every expert" : "columns of the channels";
+    case Rule::qkv_rows:
+      return fusion == Fusion::per_head ? "query heads, each with its K and V"
+                                        : "query heads of Q, of K and V the KV heads that they read";
+  }
+  return "";
+}
+
 bool may_overlap(Role role, bool bias) noexcept {
   const Rule rule = rule_of(role, bias);
   return rule == Rule::whole || rule == Rule::kv_rows || rule == Rule::qkv_rows;

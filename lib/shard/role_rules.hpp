@@ -48,6 +48,9 @@ int stored_axis(const RoleSlice& slice, Fusion fusion) noexcept;
 /// How a tensor of this role is divided, in a word.
 Split role_split(Role role, bool bias, Fusion fusion) noexcept;
 
+/// The same for people: "query heads", "columns of the channels", "whole on every rank".
+std::string_view split_words(Role role, bool bias, Fusion fusion) noexcept;
+
 /// True when several ranks may hold the same part: replicated tensors, and K and V beyond the number of KV heads.
 bool may_overlap(Role role, bool bias) noexcept;
 

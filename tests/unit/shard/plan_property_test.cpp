@@ -274,7 +274,7 @@ TEST(Plan, TheProofSeesWhatIsChangedOnPurpose) {
   }
 }
 
-// No table has fused rows yet; the rules are there and must hold.
+// Fused rows with sizes small enough to follow by hand.
 TEST(Plan, FusedRowsAreTakenSegmentBySegment) {
   ModelSpec spec = spec_with();  // 8 query heads in 2 groups of head_dim 8, 176 channels
   spec.tensors = {{.name = "qkv", .role = Role::qkv, .shape = {96, 64}},
