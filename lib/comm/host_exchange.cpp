@@ -37,7 +37,10 @@ bool HostExchange::meet() {
     Backoff wait(timeout_, kSpins);
     for (;;) {
       const std::uint64_t tick = window_->line(other).tick.load(std::memory_order_acquire);
-      if (tick == kFailed) return false;
+      if (tick == kFailed) {
+        fail();  // a rank that is a round ahead may wait for this one and never look at the one that failed
+        return false;
+      }
       if (tick >= now) break;
       if (!wait.step())
         throw Error(

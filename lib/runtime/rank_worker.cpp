@@ -102,8 +102,13 @@ void RankWorker::share_reading(Communicator& comm) {
 }
 
 void RankWorker::load(const LoadProgress& progress) {
-  weights_ = std::make_unique<RankWeights>(
-      *backend_, setup_.spec, setup_.plan.per_rank[static_cast<std::size_t>(rank_)].share, setup_.plan.compute_dtype);
+  try {
+    weights_ = std::make_unique<RankWeights>(
+        *backend_, setup_.spec, setup_.plan.per_rank[static_cast<std::size_t>(rank_)].share, setup_.plan.compute_dtype);
+  } catch (...) {
+    if (exchange_) exchange_->fail();  // the others must not wait for this rank's part of the reading
+    throw;
+  }
   report_ = load_weights(
       *backend_, setup_.spec, setup_.plan, rank_, *weights_, exchange_.get(),
       [&](std::uint64_t done, std::uint64_t total) {

@@ -44,6 +44,23 @@ TEST(HostExchange, AFailedRankEndsTheWaitOfTheOthers) {
     EXPECT_FALSE(exchange.meet());
 }
 
+// The failure may be seen in the meeting before by one rank, and not until the next by another, which then waits for
+// the first.
+TEST(HostExchange, AFailureReachesRanksThatAreARoundAhead) {
+  for (int repeat = 0; repeat < 100; ++repeat) {
+    HostExchange exchange(world(), 4096, 5);
+    if (exchange.size() == 1) return;
+    world().barrier("all are there");
+    if (exchange.rank() == exchange.size() - 1) {
+      exchange.meet();
+      exchange.fail();
+    } else {
+      while (exchange.meet()) exchange.next();
+    }
+    world().barrier("all have seen the failure");
+  }
+}
+
 TEST(HostExchange, ARankThatDoesNotComeIsNamed) {
   if (world().size() == 1) return;
   HostExchange exchange(world(), 4096, 0.3);

@@ -88,6 +88,29 @@ TEST_F(Claim, AWrongShapeShowsBoth) {
   EXPECT_TRUE(mentions(complaint(spec, entries), {"[64, 16]", "[16, 64]"}));
 }
 
+TEST_F(Claim, TheFirstWrongShapesAreToldAndTheRestCounted) {
+  const ModelSpec spec = spec_with();
+  Entries entries = entries_of(spec, DType::float16);
+  entry(entries, "lm_head.weight").shape = {320, 64};
+  entry(entries, "model.embed_tokens.weight").shape = {320, 64};
+  const std::string two = complaint(spec, entries);
+  EXPECT_TRUE(mentions(two, {"lm_head.weight", "model.embed_tokens.weight", "[320, 64]", "[321, 64]"}));
+  EXPECT_EQ(two.find("more"), std::string::npos) << two;
+  for (StoredEntry& e : entries) e.shape.front() += 1;
+  EXPECT_TRUE(mentions(complaint(spec, entries), {"and 16 more"}));
+}
+
+TEST_F(Claim, QuantisedWeightsAreRefusedAsSuch) {
+  const ModelSpec spec = spec_with();
+  for (const char* end : {".qweight", ".absmax", ".weight_scale"}) {
+    Entries entries = entries_of(spec, DType::float16);
+    entry(entries, "model.layers.0.self_attn.q_proj.weight").shape = {2048, 1};  // packed
+    entries.push_back({std::string("model.layers.0.self_attn.q_proj") + end, DType::float32, {4}});
+    EXPECT_TRUE(mentions(complaint(spec, entries), {std::string("model.layers.0.self_attn.q_proj") + end, "quantised",
+                                                    "float16, bfloat16 or float32", "LlamaForCausalLM"}));
+  }
+}
+
 TEST_F(Claim, ATypeThatNoWeightHasIsRefused) {
   const ModelSpec spec = spec_with();
   for (const DType dtype : {DType::int64, DType::int8, DType::float64, DType::float8_e4m3}) {
