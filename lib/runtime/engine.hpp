@@ -23,8 +23,8 @@ struct Request {
   std::vector<std::int32_t> token_ids;
   SamplingParams params;
   std::vector<std::vector<std::int32_t>> bad_words = {};  ///< each as ids
-  std::int64_t most_new_tokens = 0;                  ///< under all limits
-  FinishReason at_limit = FinishReason::length;      ///< why it ends at most_new_tokens
+  std::int64_t most_new_tokens = 0;                       ///< under all limits
+  FinishReason at_limit = FinishReason::length;           ///< why it ends at most_new_tokens
 };
 
 /// What all requests share.
