@@ -179,6 +179,17 @@ void CudaBackend::attention(const Tensor&, const AttentionHeads&, const Attentio
   fail_missing("compute attention");
 }
 
+void CudaBackend::add_rows(const PackedMatrix&, const std::int32_t*, const Tensor&) {
+  fail_missing("add learned positions");
+}
+
+void CudaBackend::route(const Tensor&, const RoutingParams&, const Routing&) { fail_missing("choose experts"); }
+
+void CudaBackend::experts(std::span<const ExpertMatrices>, const Tensor&, const Routing&, Activation, bool,
+                          const ExpertScratch&, double*) {
+  fail_missing("compute mixtures of experts");
+}
+
 void CudaBackend::activate(const Tensor& x, Activation act, bool gated, const Tensor& out) {
   check(cuda::activate(x, act, gated, out, compute_.get()), "an activation");
 }

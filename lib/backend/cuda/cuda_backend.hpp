@@ -10,7 +10,8 @@ namespace tpinfer {
 
 /// One GPU: one compute stream that every operation runs on in order, and one copy stream for loading weights.
 ///
-/// Incomplete: row-parallel products (matmul_partial), rotate_and_store and attention throw Error(usage), so
+/// Incomplete: row-parallel products (matmul_partial), rotate_and_store, attention, learned positions (add_rows) and
+/// mixtures of experts (route, experts) throw Error(usage), so
 /// cuda_available() is false and no job can select it. The rest is written and compiled; what is not covered by a test
 /// that ran on a GPU is not proven.
 ///
@@ -50,6 +51,10 @@ class CudaBackend final : public Backend {
                  const KvStore& kv, std::int64_t layer, const Tensor& out) override;
   void activate(const Tensor& x, Activation act, bool gated, const Tensor& out) override;
   void add_residual(const Tensor& residual, const float* total, const float* bias) override;
+  void add_rows(const PackedMatrix& table, const std::int32_t* index, const Tensor& residual) override;
+  void route(const Tensor& logits, const RoutingParams& params, const Routing& routing) override;
+  void experts(std::span<const ExpertMatrices> experts, const Tensor& x, const Routing& routing, Activation act,
+               bool gated, const ExpertScratch& scratch, double* partials) override;
   void gather_rows(const Tensor& x, const std::int32_t* index, const Tensor& out) override;
 
  private:
