@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Faults of splitting that users of other programs met, each provoked on small models: the same bits on every rank count."""
 import pathlib
+import subprocess
 import sys
 import unittest
 
@@ -32,6 +33,26 @@ class Memory(Variants):
         plan = self.plan(jobs.MODELS / MIXTRAL, 4)
         self.assertEqual(read.sum(), sum(s["bytes"] for t in plan["tensors"] for s in t["slices"]))
         self.assertTrue((owned >= planned).all())
+
+    def test_a_rank_that_sees_other_bytes_stops_the_run(self):
+        """The model's path leads each process to its own folder; the second one has another gate, or the same."""
+        job = self.place.job("/proc/self/cwd/model", [{"id": "0", "token_ids": PROMPTS[0], "params": {"max_new_tokens": 2}}])
+        gate = "model.layers.1.block_sparse_moe.gate.weight"
+        for spoilt in (False, True):
+            places = [self.place.path / f"{spoilt} {rank}" for rank in range(2)]
+            for rank, place in enumerate(places):
+                model = self.model("rand-mixtral-uneven")
+                if spoilt and rank == 1:
+                    model.tensors[gate][3, 5] ^= 1
+                model.write(place / "model")
+            one = jobs.command(1, "run", job, "--progress", "none")
+            front, program = one[:one.index(jobs.TPINFER) - 2], one[one.index(jobs.TPINFER):]
+            words = [*front, "-np", "1", "--wdir", str(places[0]), *program, ":", "-np", "1", "--wdir", str(places[1]), *program]
+            r = subprocess.run(words, env=jobs.ENV, capture_output=True, text=True, timeout=60)
+            self.assertEqual(r.returncode, 3 if spoilt else 0, r.stderr)
+            self.assertEqual(r.stderr.count("tpinfer: error:"), int(spoilt), r.stderr)
+            if spoilt:
+                self.assertIn(f"rank 1 read other bytes of {gate} than rank 0", r.stderr)
 
     def test_anonymous_and_file_backed_memory_are_told_apart_for_each_rank(self):
         self.run_it(2, MIXTRAL)

@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <numeric>
+#include <set>
 
 #include "backend/cpu/packed_matrix.hpp"
 #include "backend/factory.hpp"
@@ -123,6 +124,15 @@ Numbers run(std::int64_t first, std::int64_t count) {
 }
 Numbers run(Range range) { return run(range.begin, range.count()); }
 
+// The leaves of a row-parallel matrix end where any of the reproducible rank counts would cut `width` channels.
+void expect_leaves(const PackedMatrix& matrix, std::int64_t width, Range mine) {
+  std::set<std::int64_t> ends{mine.count()};
+  for (const int ranks : {1, 2, 3, 4, 6, 8})
+    for (const std::int64_t cut : channel_cuts(width, ranks))
+      if (cut > mine.begin && cut < mine.end) ends.insert(cut - mine.begin);
+  EXPECT_EQ(matrix.spec().leaf_ends, Numbers(ends.begin(), ends.end())) << width << " channels";
+}
+
 ModelSpec bigcode(bool multi_query) {
   return spec_with(fmt::format(R"({{"architectures": ["GPTBigCodeForCausalLM"], "n_embd": 40, "n_layer": 2, "n_head": 5,
     "n_inner": 100, "n_positions": 64, "multi_query": {}, "vocab_size": 83}})",
@@ -209,6 +219,10 @@ void expect_mixture(const Loaded& model) {
     model.expect(*weights.gate_up, channels.count(), front + "up_proj.weight", run(channels), {0, 64});
     model.expect(*weights.down, 0, front + "down_proj.weight", run(0, 64), channels);
   };
+  // each kind of MLP has the leaves of its own width
+  expect_leaves(*model.weights->layer(0).mlp.down, 100, model.share.channels);
+  for (std::size_t e = 0; e < 3; ++e) expect_leaves(*layer.experts[e].down, 44, model.share.expert_channels);
+  expect_leaves(*layer.experts[3].down, 72, model.share.shared_channels);
   for (std::size_t e = 0; e < 3; ++e)
     mlp(layer.experts[e], fmt::format("{}experts.{}.", name, e), model.share.expert_channels);
   mlp(layer.experts[3], name + "shared_expert.", model.share.shared_channels);
