@@ -112,7 +112,6 @@ class JobRun {
                                                                             : Transport::automatic;
     setup_.collective_timeout = job_->run.collective_timeout;
     setup_.verify_finite = job_->model.verify_weights == VerifyWeights::finite;
-    setup_.log_level = job_->run.log_level;
   }
 
   // Rank 0's setup goes to all; every rank must have decoded the very same bytes.

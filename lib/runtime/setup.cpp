@@ -23,7 +23,6 @@ std::vector<std::byte> encode_setup(const RunSetup& setup, const std::string& co
   w.put(setup.transport);
   w.put(setup.collective_timeout);
   w.put(setup.verify_finite);
-  w.put(setup.log_level);
   return w.take();
 }
 
@@ -46,7 +45,6 @@ RunSetup decode_setup(std::span<const std::byte> bytes) {
   setup.transport = r.get<Transport>();
   setup.collective_timeout = r.get<double>();
   setup.verify_finite = r.get<bool>();
-  setup.log_level = r.get<LogLevel>();
   return setup;
 }
 

@@ -25,7 +25,6 @@ struct RunSetup {
   Transport transport = Transport::automatic;
   double collective_timeout = 300;
   bool verify_finite = false;  ///< refuse weights that are NaN or infinite
-  LogLevel log_level = LogLevel::info;
 };
 
 /// The setup as rank 0 broadcasts it; `config_text` is the model's config.json, from which each rank resolves the model
