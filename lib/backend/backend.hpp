@@ -176,15 +176,18 @@ class Backend {
   virtual std::unique_ptr<KvStore> create_kv_store(const KvSpec& spec) = 0;
 
   // Forward pass
-  /// partials [rows, hidden] = row tokens[r] - first_id of the table where this rank has it, otherwise 0.
-  virtual void embed(const PackedMatrix& table, std::int64_t first_id, const StepBatch& batch, double* partials) = 0;
+  // `partials` of the row-parallel operations, [rows, hidden], is float64 (exact: leaf sums are rounded to the grid and
+  // added in float64) or float32 (engine.reproducible: off: plain float32 sums in any order, no leaves, no grid).
+  /// partials = row tokens[r] - first_id of the table where this rank has it, otherwise 0.
+  virtual void embed(const PackedMatrix& table, std::int64_t first_id, const StepBatch& batch,
+                     const Tensor& partials) = 0;
   /// out [rows, cols] = norm of each row of x (float32); out has its own dtype.
   virtual void norm(const Tensor& x, const NormParams& params, const Tensor& out) = 0;
   /// y [rows, w.rows] (float32) = x w^T + bias. Each output is one dot product in one order.
   virtual void matmul(const PackedMatrix& w, const Tensor& x, const float* bias, const Tensor& y) = 0;
-  /// partials [rows, w.rows] = sum over the leaves of w of (leaf sum rounded to the grid), in float64. A matrix without
-  /// columns gives zeros.
-  virtual void matmul_partial(const PackedMatrix& w, const Tensor& x, double* partials) = 0;
+  /// partials [rows, w.rows] = x w^T: in float64 the sum over the leaves of w of (leaf sum rounded to the grid). A
+  /// matrix without columns gives zeros.
+  virtual void matmul_partial(const PackedMatrix& w, const Tensor& x, const Tensor& partials) = 0;
   /// Splits qkv (float32 [rows, heads.qkv_cols()]: all query heads, all K heads, all V heads), rotates Q and K, writes
   /// K and V to the cache at batch.slots and Q to q [rows, q_heads * head_dim] in the activation type.
   virtual void rotate_and_store(const Tensor& qkv, const AttentionHeads& heads, const RopeTable& rope,
@@ -203,11 +206,13 @@ class Backend {
   /// Softmax of the first params.experts columns of logits (float32 [rows, experts (+ 1)]), the per_token best (ties to
   /// the lower number), their weights.
   virtual void route(const Tensor& logits, const RoutingParams& params, const Routing& routing) = 0;
-  /// partials [rows, hidden] = sum over a row's slots of weight * down(act(gate_up(x))): each leaf sum of down is
-  /// multiplied by the weight in float32, rounded to the grid and added in float64, so that the order of experts is
-  /// free.
+  /// partials = sum over a row's slots of weight * down(act(gate_up(x))): in float64 each leaf sum of down is
+  /// multiplied by the weight in float32, rounded to the grid and added, so that the order of experts is free.
   virtual void experts(std::span<const ExpertMatrices> experts, const Tensor& x, const Routing& routing, Activation act,
-                       bool gated, const ExpertScratch& scratch, double* partials) = 0;
+                       bool gated, const ExpertScratch& scratch, const Tensor& partials) = 0;
+  /// Copies whole cache blocks, all layers, K and V: block pairs[2i] to block pairs[2i + 1], in that order (pairs lie
+  /// in host memory and may change after the call). Earlier operations have read and written their blocks before.
+  virtual void copy_kv_blocks(KvStore& kv, std::span<const std::int32_t> pairs) = 0;
   /// out row i = x row index[i] (device int32 [out.rows]); float32.
   virtual void gather_rows(const Tensor& x, const std::int32_t* index, const Tensor& out) = 0;
 };

@@ -43,6 +43,12 @@ void check_shape(bool right, const char* operation, const Tensor& x, const Tenso
                             dtype_name(x.dtype), out.rows, out.cols, dtype_name(out.dtype)));
 }
 
+double* doubles_of(const Tensor& partials) {
+  if (partials.dtype != DType::float64)
+    throw Error(ExitCode::internal, fmt::format("exact sums in {}", dtype_name(partials.dtype)));
+  return static_cast<double*>(partials.data);
+}
+
 bool is_activation(const Tensor& t) { return t.dtype == DType::float32 || t.dtype == DType::bfloat16; }
 
 }  // namespace
@@ -98,7 +104,8 @@ std::unique_ptr<KvStore> CpuBackendImpl::create_kv_store(const KvSpec& spec) {
   return std::make_unique<CpuKvStore>(spec);
 }
 
-void CpuBackendImpl::embed(const PackedMatrix& table, std::int64_t first_id, const StepBatch& batch, double* partials) {
+void CpuBackendImpl::embed(const PackedMatrix& table, std::int64_t first_id, const StepBatch& batch,
+                           const Tensor& partials) {
   cpu_embed(team_, as_cpu(table), first_id, batch, partials);
 }
 
@@ -113,8 +120,9 @@ void CpuBackendImpl::matmul(const PackedMatrix& w, const Tensor& x, const float*
   cpu_matmul(set_, team_, as_cpu(w), x, bias, y);
 }
 
-void CpuBackendImpl::matmul_partial(const PackedMatrix& w, const Tensor& x, double* partials) {
-  cpu_matmul_partial(set_, team_, as_cpu(w), x, {.totals = partials});
+void CpuBackendImpl::matmul_partial(const PackedMatrix& w, const Tensor& x, const Tensor& partials) {
+  if (partials.dtype == DType::float32) return cpu_matmul(set_, team_, as_cpu(w), x, nullptr, partials);
+  cpu_matmul_partial(set_, team_, as_cpu(w), x, {.totals = doubles_of(partials)});
 }
 
 void CpuBackendImpl::rotate_and_store(const Tensor& qkv, const AttentionHeads& heads, const RopeTable& rope,
@@ -162,11 +170,11 @@ void CpuBackendImpl::add_residual(const Tensor& residual, const float* total, co
 
 void CpuBackendImpl::add_rows(const PackedMatrix& table, const std::int32_t* index, const Tensor& residual) {
   const CpuMatrix& matrix = as_cpu(table);
-  std::vector<double> row(static_cast<std::size_t>(residual.cols));
+  std::vector<float> row(static_cast<std::size_t>(residual.cols));
   for (std::int64_t r = 0; r < residual.rows; ++r) {
     matrix.copy_row(index[r], row.data());
     float* to = residual.floats() + r * residual.cols;
-    for (std::int64_t c = 0; c < residual.cols; ++c) to[c] += static_cast<float>(row[static_cast<std::size_t>(c)]);
+    for (std::int64_t c = 0; c < residual.cols; ++c) to[c] += row[static_cast<std::size_t>(c)];
   }
 }
 
@@ -175,7 +183,8 @@ void CpuBackendImpl::route(const Tensor& logits, const RoutingParams& params, co
 }
 
 void CpuBackendImpl::experts(std::span<const ExpertMatrices> experts, const Tensor& x, const Routing& routing,
-                             Activation act, bool gated, const ExpertScratch& scratch, double* partials) {
+                             Activation act, bool gated, const ExpertScratch& scratch, const Tensor& sums) {
+  double* partials = doubles_of(sums);
   groups_.group(routing, x.rows, static_cast<std::int64_t>(experts.size()));
   const auto row_bytes = x.cols * static_cast<std::int64_t>(dtype_size(x.dtype));
   const auto entries = static_cast<std::int64_t>(groups_.rows.size());
@@ -206,6 +215,15 @@ void CpuBackendImpl::experts(std::span<const ExpertMatrices> experts, const Tens
                         .rows = groups_.rows.data() + first,
                         .accumulate = true});
   }
+}
+
+void CpuBackendImpl::copy_kv_blocks(KvStore& kv, std::span<const std::int32_t> pairs) {
+  const auto& store = dynamic_cast<const CpuKvStore&>(kv);
+  const auto bytes = static_cast<std::size_t>(store.layout().block_bytes);
+  for (std::int64_t layer = 0; layer < kv.spec().layers; ++layer)
+    for (std::size_t i = 0; i + 1 < pairs.size(); i += 2)
+      std::memcpy(store.layer(layer) + pairs[i + 1] * store.layout().block_bytes,
+                  store.layer(layer) + pairs[i] * store.layout().block_bytes, bytes);
 }
 
 void CpuBackendImpl::gather_rows(const Tensor& x, const std::int32_t* index, const Tensor& out) {

@@ -27,9 +27,9 @@ struct PartialSums {
 void cpu_matmul_partial(KernelSet set, ParallelFor& parallel, const CpuMatrix& w, const Tensor& x,
                         const PartialSums& sums);
 
-/// partials [batch.rows, table.cols] = row tokens[r] - first_id of the table, or zeros when it is not in it. -0 becomes
-/// +0.
+/// partials [batch.rows, table.cols] (float64 or float32) = row tokens[r] - first_id of the table, or zeros when it is
+/// not in it. -0 becomes +0.
 void cpu_embed(ParallelFor& parallel, const CpuMatrix& table, std::int64_t first_id, const StepBatch& batch,
-               double* partials);
+               const Tensor& partials);
 
 }  // namespace tpinfer

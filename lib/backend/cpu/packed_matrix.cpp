@@ -94,20 +94,25 @@ void CpuMatrix::load_panel(std::int64_t panel, std::int64_t first_row, std::int6
   }
 }
 
-void CpuMatrix::copy_row(std::int64_t row, double* out) const noexcept {
+template <class Float>
+void CpuMatrix::copy_row(std::int64_t row, Float* out) const noexcept {
   const MatrixSpec& s = spec();
   if (s.lookup_only) {
     const std::byte* data = memory_.data() + row * s.cols * static_cast<std::int64_t>(dtype_size(s.dtype));
     for (std::int64_t c = 0; c < s.cols; ++c)
-      out[c] = static_cast<double>(load_element(data, s.dtype, static_cast<std::size_t>(c))) + 0.0;
+      out[c] = static_cast<Float>(load_element(data, s.dtype, static_cast<std::size_t>(c))) + Float{0};
     return;
   }
   const std::int64_t lane = row % kPanelRows;
   for (const Leaf& leaf : leaves_) {
     const std::byte* data = panel(row / kPanelRows, leaf.offset);
     for (std::int64_t k = 0; k < leaf.channels; ++k)
-      out[leaf.first_col + k] = static_cast<double>(load_element(data, s.dtype, panel_index(s.dtype, k, lane))) + 0.0;
+      out[leaf.first_col + k] =
+          static_cast<Float>(load_element(data, s.dtype, panel_index(s.dtype, k, lane))) + Float{0};
   }
 }
+
+template void CpuMatrix::copy_row(std::int64_t row, double* out) const noexcept;
+template void CpuMatrix::copy_row(std::int64_t row, float* out) const noexcept;
 
 }  // namespace tpinfer

@@ -44,8 +44,9 @@ class CpuMatrix final : public PackedMatrix {
   const std::byte* panel(std::int64_t panel, std::int64_t channel) const noexcept {
     return memory_.data() + panel * panel_bytes_ + channel * channel_bytes_;
   }
-  /// Writes row `row` to out [cols] as float64, -0 as +0.
-  void copy_row(std::int64_t row, double* out) const noexcept;
+  /// Writes row `row` to out [cols], -0 as +0.
+  template <class Float>
+  void copy_row(std::int64_t row, Float* out) const noexcept;
 
  private:
   void load_rows(std::int64_t first_row, std::int64_t first_col, const StoredMatrix& from, std::int64_t begin,

@@ -138,9 +138,12 @@ std::unique_ptr<KvStore> CudaBackend::create_kv_store(const KvSpec& spec) {
   return std::make_unique<CudaKvStore>(spec, compute_.get());
 }
 
-void CudaBackend::embed(const PackedMatrix& table, std::int64_t first_id, const StepBatch& batch, double* partials) {
+void CudaBackend::embed(const PackedMatrix& table, std::int64_t first_id, const StepBatch& batch,
+                        const Tensor& partials) {
+  if (partials.dtype != DType::float64) fail_missing("add up in float32");
   const MatrixSpec& spec = table.spec();
-  check(cuda::embed(own(table).data(), spec.dtype, spec.rows, spec.cols, first_id, batch, partials, compute_.get()),
+  check(cuda::embed(own(table).data(), spec.dtype, spec.rows, spec.cols, first_id, batch,
+                    static_cast<double*>(partials.data), compute_.get()),
         "the embedding");
 }
 
@@ -165,7 +168,7 @@ void CudaBackend::matmul(const PackedMatrix& w, const Tensor& x, const float* bi
   if (bias) check(cuda::add(y, nullptr, bias, compute_.get()), "adding a bias");
 }
 
-void CudaBackend::matmul_partial(const PackedMatrix&, const Tensor&, double*) {
+void CudaBackend::matmul_partial(const PackedMatrix&, const Tensor&, const Tensor&) {
   fail_missing("compute row-parallel products");
 }
 
@@ -183,10 +186,12 @@ void CudaBackend::add_rows(const PackedMatrix&, const std::int32_t*, const Tenso
   fail_missing("add learned positions");
 }
 
+void CudaBackend::copy_kv_blocks(KvStore&, std::span<const std::int32_t>) { fail_missing("copy cache blocks"); }
+
 void CudaBackend::route(const Tensor&, const RoutingParams&, const Routing&) { fail_missing("choose experts"); }
 
 void CudaBackend::experts(std::span<const ExpertMatrices>, const Tensor&, const Routing&, Activation, bool,
-                          const ExpertScratch&, double*) {
+                          const ExpertScratch&, const Tensor&) {
   fail_missing("compute mixtures of experts");
 }
 

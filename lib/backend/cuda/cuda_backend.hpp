@@ -41,10 +41,10 @@ class CudaBackend final : public Backend {
                    const StoredMatrix& from) override;
   std::unique_ptr<KvStore> create_kv_store(const KvSpec& spec) override;
 
-  void embed(const PackedMatrix& table, std::int64_t first_id, const StepBatch& batch, double* partials) override;
+  void embed(const PackedMatrix& table, std::int64_t first_id, const StepBatch& batch, const Tensor& partials) override;
   void norm(const Tensor& x, const NormParams& params, const Tensor& out) override;
   void matmul(const PackedMatrix& w, const Tensor& x, const float* bias, const Tensor& y) override;
-  void matmul_partial(const PackedMatrix& w, const Tensor& x, double* partials) override;
+  void matmul_partial(const PackedMatrix& w, const Tensor& x, const Tensor& partials) override;
   void rotate_and_store(const Tensor& qkv, const AttentionHeads& heads, const RopeTable& rope, const StepBatch& batch,
                         KvStore& kv, std::int64_t layer, const Tensor& q) override;
   void attention(const Tensor& q, const AttentionHeads& heads, const AttentionParams& params, const StepBatch& batch,
@@ -54,7 +54,8 @@ class CudaBackend final : public Backend {
   void add_rows(const PackedMatrix& table, const std::int32_t* index, const Tensor& residual) override;
   void route(const Tensor& logits, const RoutingParams& params, const Routing& routing) override;
   void experts(std::span<const ExpertMatrices> experts, const Tensor& x, const Routing& routing, Activation act,
-               bool gated, const ExpertScratch& scratch, double* partials) override;
+               bool gated, const ExpertScratch& scratch, const Tensor& partials) override;
+  void copy_kv_blocks(KvStore& kv, std::span<const std::int32_t> pairs) override;
   void gather_rows(const Tensor& x, const std::int32_t* index, const Tensor& out) override;
 
  private:
