@@ -70,7 +70,7 @@ class CheckCommand {
     attempt(Part::job, [&] { check_parallel(job_, ranks_, log); });
     const std::uint64_t share = job_.memory.cpu_memory_limit.value_or(fair_share(usable_memory(), ranks_));
     const std::vector<std::uint64_t> budgets(static_cast<std::size_t>(ranks_), share);
-    prepared_ = prepare(job_, budgets, cpu_activation_dtype, log, [this](Part part, const Error& e) { add(part, e); });
+    prepared_ = prepare(job_, budgets, Device::cpu, log, [this](Part part, const Error& e) { add(part, e); });
     attempt(Part::output, [&] { check_output(job_.output); });
     add_failed_prompts();
   }

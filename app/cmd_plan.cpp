@@ -104,7 +104,8 @@ class PlanCommand {
     terms_ = {.engine = job_.engine,
               .kv_cache = job_.memory.kv_cache,
               .compute_dtype = prepared_.model->compute_dtype(job_.model.dtype),
-              .activation_dtype = cpu_activation_dtype,
+              .device = Device::cpu,
+              .threads = static_cast<int>(job_.parallel.threads.value_or(0)),
               .budgets = [this](int ranks) { return budgets(ranks); },
               .demand = {}};
   }

@@ -10,11 +10,14 @@
 #include <string_view>
 #include <thread>
 
+#include "app/run_report.hpp"
 #include "build_facts.hpp"
 #include "core/units.hpp"
 #include "memory/machine_memory.hpp"
 #include "output/rank_row.hpp"
 #include "output/result_writer.hpp"
+#include "runtime/answer_book.hpp"
+#include "runtime/generation.hpp"
 #include "runtime/preparation.hpp"
 #include "runtime/rank_worker.hpp"
 #include "runtime/result_builder.hpp"
@@ -44,10 +47,13 @@ class JobRun {
     together(*comm_, "preparing", [this] { prepare_all(); });
     share_setup();
     if (options_.dry_run) return report_dry_run();
-    together(*comm_, "starting", [this] { worker_.emplace(setup_, *comm_); });
-    worker_->share_reading(*comm_);
+    form_replicas();
+    together(*comm_, "starting", [this] {
+      worker_.emplace(setup_, *comm_, group(), replica(), setup_.gpu ? &gpus_->seat(comm_->rank()) : nullptr);
+    });
+    worker_->share_reading(group());
     together(*comm_, "loading", [this] { load(); });
-    worker_->compare_replicated(*comm_);
+    compare_replicated();
     build();
     generate();
     return finish();
@@ -75,17 +81,41 @@ class JobRun {
     KernelSet set = mine;
     for (const std::int64_t other : comm_->all_gather(static_cast<std::int64_t>(mine), "kernel sets"))
       set = std::min(set, static_cast<KernelSet>(other));
+    hosts_ = comm_->all_gather(comm_->host(), "hosts");
+    together(*comm_, "reading the job", [this] {
+      if (!lead()) return;
+      job_ = load_job(options_.job_file, options_.overrides);
+      log_ = Log([this](LogLevel level, const std::string& text) { write_log(level, text); });
+      check_parallel(*job_, comm_->size(), log_);
+    });
+    look_for_gpus();
     if (!lead()) return;
-    job_ = load_job(options_.job_file, options_.overrides);
-    log_ = Log([this](LogLevel level, const std::string& text) { write_log(level, text); });
-    check_parallel(*job_, comm_->size(), log_);
-    std::vector<std::uint64_t> limits;
-    for (const std::int64_t share : budgets)
-      limits.push_back(job_->memory.cpu_memory_limit.value_or(static_cast<std::uint64_t>(share)));
-    prepared_ = prepare(*job_, limits, cpu_activation_dtype, log_);
+    if (setup_.gpu) {
+      const auto gpus = gpus_->budgets(job_->memory.gpu_memory_utilization);
+      budgets.assign(gpus.begin(), gpus.end());
+    }
+    layout_ = lay_out_replicas(hosts_, comm_->size() / static_cast<int>(job_->parallel.data_parallel_size));
+    // a plan is for one replica: each place in it may use what the poorest rank of that place has
+    const std::vector<int> places = layout_.places();
+    std::vector<std::uint64_t> limits(places.size() / layout_.leaders.size(), UINT64_MAX);
+    for (std::size_t rank = 0; rank < places.size(); ++rank) {
+      std::uint64_t& limit = limits[static_cast<std::size_t>(places[rank])];
+      const auto budget = static_cast<std::uint64_t>(budgets[rank]);
+      limit = std::min(limit, setup_.gpu ? budget : job_->memory.cpu_memory_limit.value_or(budget));
+    }
+    prepared_ = prepare(*job_, limits, setup_.gpu ? Device::cuda : Device::cpu, log_);
     check_output(job_->output);
-    prepared_->context.start = start_;
     fill_setup(set);
+  }
+
+  // Only where the job may run on GPUs: starting CUDA takes time and memory.
+  void look_for_gpus() {
+    std::vector<std::byte> wanted(1);
+    if (lead()) wanted[0] = static_cast<std::byte>(job_->parallel.device != Device::cpu);
+    comm_->broadcast(wanted, 0, "the job's device");
+    if (wanted[0] == std::byte{0}) return;
+    gpus_ = GpuChoice::survey(*comm_);
+    if (lead()) setup_.gpu = gpus_->decide(job_->parallel);
   }
 
   // To stderr from the job's level on; warnings to the result file too.
@@ -107,10 +137,32 @@ class JobRun {
     setup_.kv_block_size = prepared_->memory.block_size;
     setup_.kernel_set = set;
     setup_.threads = static_cast<int>(job_->parallel.threads.value_or(0));
-    setup_.transport = job_->parallel.communication == Communication::mpi   ? Transport::mpi
-                       : job_->parallel.communication == Communication::shm ? Transport::shm
-                                                                            : Transport::automatic;
+    setup_.transport = job_->parallel.communication == Communication::mpi    ? Transport::mpi
+                       : job_->parallel.communication == Communication::shm  ? Transport::shm
+                       : job_->parallel.communication == Communication::nccl ? Transport::nccl
+                                                                             : Transport::automatic;
+    if (setup_.transport == Transport::nccl && !setup_.gpu)
+      throw Error(ExitCode::usage, "parallel.communication: nccl connects GPUs, but the job runs on the CPU",
+                  "use parallel.communication: auto");
     setup_.collective_timeout = job_->run.collective_timeout;
+    setup_.read_mode = job_->model.load_strategy == LoadStrategy::mmap   ? ReadMode::mapped
+                       : job_->model.load_strategy == LoadStrategy::read ? ReadMode::read
+                                                                         : ReadMode::automatic;
+    const Reproducible reproducible = job_->engine.reproducible;
+    // A GPU's sums do not depend on the batch in float32 either, and are faster so.
+    if (reproducible == Reproducible::off || (setup_.gpu && reproducible != Reproducible::full))
+      setup_.partials = DType::float32;
+    setup_.any_order = reproducible == Reproducible::off;
+    setup_.shared_gpus = setup_.gpu && gpus_->shared();
+    setup_.replicas = static_cast<int>(layout_.leaders.size());
+    setup_.prefix_sharing = job_->engine.prefix_sharing;
+    const bool stops =
+        std::ranges::any_of(prepared_->requests, [](const Request& r) { return !r.params.stop.empty(); });
+    if (setup_.replicas > 1) {
+      setup_.eos_ids = prepared_->context.eos_ids;
+      setup_.allowed_ids = prepared_->context.allowed_ids;
+      if (stops) setup_.tokenizer_folder = job_->model.tokenizer_path();
+    }
     setup_.verify_finite = job_->model.verify_weights == VerifyWeights::finite;
   }
 
@@ -132,6 +184,30 @@ class JobRun {
                     "do all ranks run the same build?");
   }
 
+  int replica() const { return layout_.replica[static_cast<std::size_t>(comm_->rank())]; }
+  Communicator& group() { return group_ ? *group_ : *comm_; }
+
+  // The ranks that hold one copy of the model together.
+  void form_replicas() {
+    layout_ = lay_out_replicas(hosts_, comm_->size() / setup_.replicas);
+    if (setup_.replicas > 1) group_ = comm_->split(replica(), "replicas");
+  }
+
+  // Within a replica by tensor, between replicas as a whole.
+  void compare_replicated() {
+    worker_->compare_replicated(group());
+    if (setup_.replicas == 1) return;
+    const auto sums = comm_->all_gather(static_cast<std::int64_t>(worker_->common_checksum()), "replicas' checksums");
+    const std::vector<int> places = layout_.places();
+    for (std::size_t rank = 0; rank < places.size(); ++rank) {
+      const auto first = static_cast<std::size_t>(std::ranges::find(places, places[rank]) - places.begin());
+      if (sums[rank] != sums[first])
+        throw Error(ExitCode::input,
+                    fmt::format("rank {} read other weights than rank {}, of another replica", rank, first),
+                    "do all hosts see the same model folder?");
+    }
+  }
+
   int report_dry_run() const {
     if (lead())
       log_.info("dry run: {} prompts would run on {} ranks ({} failed already); nothing was loaded",
@@ -148,83 +224,58 @@ class JobRun {
   }
 
   void build() {
-    worker_->build(*comm_);
+    worker_->build(group());
     if (lead() && !worker_->transport_note().empty()) log_.warning("{}", worker_->transport_note());
     steps_ = mpi_.world(setup_.collective_timeout);
+    if (setup_.replicas > 1) connect_replicas();
+  }
+
+  void connect_replicas() {
+    mail_ = make_mailbox(*steps_, "messages between replicas");
+    group_steps_ = steps_->split(replica(), "replicas");
+    together(*comm_, "loading the tokenizer", [this] {
+      if (lead() || group().rank() > 0) return;
+      context_.eos_ids = setup_.eos_ids;
+      context_.allowed_ids = setup_.allowed_ids;
+      if (!setup_.tokenizer_folder.empty()) tokenizer_ = Tokenizer::load(setup_.tokenizer_folder);
+      if (tokenizer_) context_.tokenizer = &*tokenizer_;
+    });
+    const std::chrono::nanoseconds passed = std::chrono::steady_clock::now() - start_;
+    const std::chrono::nanoseconds first(comm_->all_gather(passed.count(), "the clock")[0]);
+    start_ = std::chrono::steady_clock::now() - first;
   }
 
   void generate() {
+    const GenerationRank rank{.setup = setup_,
+                              .layout = layout_,
+                              .worker = *worker_,
+                              .steps = group_steps_ ? *group_steps_ : *steps_,
+                              .mail = mail_.get(),
+                              .start = start_};
     stepping_ = true;
     if (lead())
-      lead_run();
+      lead_run(rank);
     else
-      follow(*steps_, worker_->transformer(), worker_->times(), [this] { worker_->watch_memory(); });
+      help_job(rank, context_);
     stepping_ = false;
   }
 
-  void lead_run() {
-    const SchedulerLimits limits{.max_sequences = setup_.limits.max_sequences,
-                                 .max_rows = setup_.limits.max_rows,
-                                 .block_size = setup_.kv_block_size,
-                                 .blocks = setup_.kv_blocks};
-    result_.prompts = prepared_->prompts;
-    skip_special_.resize(result_.prompts.size());
-    for (const Request& request : prepared_->requests)
-      skip_special_[static_cast<std::size_t>(request.prompt_index)] = request.params.skip_special_tokens;
-    for (const PromptRow& row : result_.prompts) failed_ += row.status == PromptStatus::failed ? 1 : 0;
+  void lead_run(const GenerationRank& rank) {
+    if (prepared_->tokenizer) prepared_->context.tokenizer = &*prepared_->tokenizer;
+    book_.emplace(std::move(prepared_->prompts), prepared_->requests, prepared_->context.tokenizer);
     Progress progress(options_.progress);
-    Engine engine(*steps_, worker_->transformer(), worker_->parallel(), limits, prepared_->context);
     const EngineEvents events{
-        .answer = [this](AnswerRow row) { take_answer(std::move(row)); },
-        .failed = [this](std::int64_t prompt, std::string error) { fail_prompt(prompt, std::move(error)); },
-        .scored = [this](std::int64_t prompt, PromptRow& scores) { take_scores(prompt, scores); },
+        .answer = [this](AnswerRow row) { book_->take(std::move(row)); },
+        .failed = [this](std::int64_t prompt, const std::string& error) { book_->fail(prompt, error); },
+        .scored = [this](std::int64_t prompt, PromptRow& scores) { book_->take_scores(prompt, scores); },
         .step =
             [&](const StepRow& row) {
               series_.add(row);
               worker_->watch_memory();
-              show_progress(progress, row);
+              show_progress(progress, *book_, row, setup_.kv_blocks * setup_.replicas);
             }};
-    engine.run(prepared_->requests, events);
-    worker_->times() = engine.times();
+    lead_job(rank, std::move(prepared_->requests), prepared_->context, events);
     result_.steps = series_.take();
-  }
-
-  void take_answer(AnswerRow row) {
-    PromptRow& prompt = result_.prompts[static_cast<std::size_t>(row.prompt_index)];
-    prompt.status = PromptStatus::done;
-    tokens_ += row.token_ids.size();
-    if (prepared_->tokenizer) {
-      row.text = prepared_->tokenizer->decode(row.token_ids, skip_special_[static_cast<std::size_t>(row.prompt_index)]);
-      row.text_lossy = row.text.find("\xEF\xBF\xBD") != std::string::npos;
-    }
-    result_.answers.push_back(std::move(row));
-    ++done_;
-  }
-
-  void fail_prompt(std::int64_t index, std::string error) {
-    PromptRow& prompt = result_.prompts[static_cast<std::size_t>(index)];
-    prompt.status = PromptStatus::failed;
-    prompt.error = std::move(error);
-    ++failed_;
-  }
-
-  void take_scores(std::int64_t index, PromptRow& scores) {
-    PromptRow& prompt = result_.prompts[static_cast<std::size_t>(index)];
-    prompt.prompt_logprobs = std::move(scores.prompt_logprobs);
-    prompt.prompt_top_k = scores.prompt_top_k;
-    prompt.prompt_top_ids = std::move(scores.prompt_top_ids);
-    prompt.prompt_top_logprobs = std::move(scores.prompt_top_logprobs);
-  }
-
-  void show_progress(Progress& progress, const StepRow& row) const {
-    const auto all = result_.prompts.size();
-    const double elapsed = row.t;
-    const double share = static_cast<double>(done_ + failed_) / static_cast<double>(all);
-    const double left = share > 0 ? elapsed / share - elapsed : 0;
-    progress.show(share, fmt::format("{}/{} prompts | {:.0f} tok/s | {} elapsed | ETA {} | kv {:.0f}% | failed {}",
-                                     done_ + failed_, all, static_cast<double>(tokens_) / std::max(elapsed, 1e-9),
-                                     format_clock(elapsed), format_clock(left),
-                                     100.0 * row.kv_blocks_used / static_cast<double>(setup_.kv_blocks), failed_));
   }
 
   // Records of all ranks to rank 0, which writes the file; all agree on the code.
@@ -235,11 +286,12 @@ class JobRun {
     together(*comm_, "writing the result", [&] {
       if (!lead()) return;
       for (const auto& row : rows) result_.ranks.push_back(decode_rank_row(row));
+      book_->give(result_);
       describe_run(*job_, *prepared_, facts(), result_);
       write_result_file(job_->output.file, result_);
     });
-    if (lead()) report_end();
-    const auto failed = comm_->all_gather(static_cast<std::int64_t>(failed_), "the end");
+    if (lead()) report_end(log_, result_, *book_, job_->output.file);
+    const auto failed = comm_->all_gather(lead() ? static_cast<std::int64_t>(book_->failed()) : 0, "the end");
     return static_cast<int>(failed[0] > 0 ? ExitCode::prompts_failed : ExitCode::ok);
   }
 
@@ -256,8 +308,9 @@ class JobRun {
   RunFacts facts() const {
     char host[256] = {};
     ::gethostname(host, sizeof host - 1);
-    const bool full =
-        is_reproducible_count(comm_->size()) && job_->engine.reproducible != Reproducible::batch && inexact_sums_ == 0;
+    const Reproducible asked = job_->engine.reproducible;
+    const bool full = is_reproducible_count(setup_.plan.ranks) && setup_.partials == DType::float64 &&
+                      asked != Reproducible::batch && inexact_sums_ == 0;
     return {.created = created_,
             .command = options_.command,
             .tpinfer_version = kVersion,
@@ -267,43 +320,24 @@ class JobRun {
             .slurm_job_id = environment("SLURM_JOB_ID"),
             .kernel_set = std::string(kernel_set_name(setup_.kernel_set)),
             .plan_digest = digest_,
-            .reproducible = full ? "full" : "batch"};
-  }
-
-  // Failed prompts with their reasons, a screenful at most.
-  void report_failed() const {
-    constexpr std::size_t kMost = 20;
-    std::size_t count = 0;
-    for (const PromptRow& row : result_.prompts)
-      if (row.status == PromptStatus::failed && ++count <= kMost)
-        fmt::print(stderr, "tpinfer: error: prompt {}: {}\n", row.id, row.error);
-    if (count > kMost)
-      fmt::print(stderr, "tpinfer: error: {} more prompts failed (tpinfer show {} --errors)\n", count - kMost,
-                 job_->output.file);
-  }
-
-  void report_end() const {
-    report_failed();
-    double first = 1e300;
-    double last = 0;
-    for (const AnswerRow& row : result_.answers) {
-      first = std::min(first, row.t_queued);
-      last = std::max(last, row.t_finished);
-    }
-    const double seconds = result_.answers.empty() ? 0 : last - first;
-    log_.info("{} of {} prompts answered, {} failed, {} tokens in {:.2f} s ({:.0f} tok/s)", done_,
-              result_.prompts.size(), failed_, tokens_, seconds,
-              static_cast<double>(tokens_) / std::max(seconds, 1e-9));
-    std::uint64_t peak = 0;
-    for (const RankRow& rank : result_.ranks) peak = std::max(peak, rank.memory.back().rss_peak);
-    log_.info("results: {} (largest rank: {} resident); see them with: tpinfer show {}", job_->output.file,
-              format_bytes(peak), job_->output.file);
+            .reproducible = asked == Reproducible::off ? "off"
+                            : full                     ? "full"
+                                                       : "batch",
+            .tp_ranks = layout_.places()};
   }
 
   const RunOptions& options_;
   const MpiSession& mpi_;
   std::unique_ptr<Communicator> comm_;
-  std::unique_ptr<Communicator> steps_;  ///< for the steps, with the job's collective_timeout
+  std::vector<std::int64_t> hosts_;  ///< [ranks]
+  std::optional<GpuChoice> gpus_;    ///< where the job may run on GPUs
+  ReplicaLayout layout_;
+  std::unique_ptr<Communicator> group_;        ///< this rank's replica, where there are several
+  std::unique_ptr<Communicator> steps_;        ///< for the steps, with the job's collective_timeout
+  std::unique_ptr<Communicator> group_steps_;  ///< of these, this rank's replica
+  std::unique_ptr<Mailbox> mail_;
+  std::optional<Tokenizer> tokenizer_;  ///< on the first rank of another replica, for stop strings
+  AnsweringContext context_;            ///< there
   std::chrono::steady_clock::time_point start_;
   std::string created_;
   std::optional<Job> job_;
@@ -313,11 +347,8 @@ class JobRun {
   std::string digest_;
   std::optional<RankWorker> worker_;
   RunResult result_;
+  std::optional<AnswerBook> book_;  ///< on rank 0
   StepSeries series_;
-  std::vector<bool> skip_special_;  ///< [prompts]
-  std::uint64_t tokens_ = 0;
-  std::size_t done_ = 0;
-  std::size_t failed_ = 0;
   std::int64_t inexact_sums_ = 0;
   bool stepping_ = false;
 };

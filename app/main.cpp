@@ -4,10 +4,13 @@
 #include <cstdio>
 
 #include "app/cmd_check.hpp"
+#include "app/cmd_diff.hpp"
 #include "app/cmd_models.hpp"
 #include "app/cmd_plan.hpp"
+#include "app/cmd_render.hpp"
 #include "app/cmd_run.hpp"
 #include "app/cmd_show.hpp"
+#include "app/cmd_tokenize.hpp"
 #include "build_facts.hpp"
 #include "core/error.hpp"
 
@@ -60,6 +63,37 @@ void add_show(CLI::App& app, ShowOptions& show) {
   app.add_flag("--json", show.json, "machine-readable");
 }
 
+void add_diff(CLI::App& app, DiffCommand& diff) {
+  app.add_option("a", diff.a, "a result file")->required();
+  app.add_option("b", diff.b, "another result file")->required();
+  app.add_option("--tolerance", diff.options.tolerance, "log probabilities may differ by this much (default: no bit)")
+      ->check(CLI::NonNegativeNumber);
+  app.add_flag("--common", diff.options.common_only,
+               "leave out prompts that only one of the files has, or has finished");
+  app.add_flag("--json", diff.json, "machine-readable");
+}
+
+void add_tokenize(CLI::App& app, TokenizeOptions& tokenize) {
+  app.add_option("folder", tokenize.folder, "a model folder, or one with the tokenizer's files alone")->required();
+  CLI::Option_group* input = app.add_option_group("input", "one of these");
+  input->add_option("--text", tokenize.text, "a text to encode");
+  input->add_option("--ids", tokenize.ids, "ids to decode: 1,2,3");
+  input->add_option("--jsonl", tokenize.jsonl, "a file of records {\"text\"} or {\"ids\"}; - is standard input");
+  input->require_option(1);
+  app.add_flag("--no-special", tokenize.no_special, "encoding adds no special tokens, decoding leaves them out");
+}
+
+void add_render(CLI::App& app, RenderOptions& render) {
+  CLI::Option* folder =
+      app.add_option("folder", render.folder, "a model folder, or one with the tokenizer's files alone");
+  CLI::Option* file = app.add_option("--template", render.template_file, "a template file, instead of the folder's");
+  app.add_option("--jsonl", render.jsonl, "a file of records {\"messages\", \"tools\" ...}; - is standard input")
+      ->required();
+  app.final_callback([folder, file] {
+    if (!*folder && !*file) throw CLI::ValidationError("render", "a model folder or --template FILE is needed");
+  });
+}
+
 ProgressStyle progress_style(const std::string& word) {
   if (word == "bar") return ProgressStyle::bar;
   if (word == "lines") return ProgressStyle::lines;
@@ -75,7 +109,8 @@ std::string command_line(int argc, char** argv) {
 // `tpinfer job.yaml` is short for `tpinfer run job.yaml`.
 std::vector<std::string> arguments(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
-  static constexpr std::string_view kCommands[] = {"run", "plan", "check", "models", "show"};
+  static constexpr std::string_view kCommands[] = {"run",  "plan",     "check",  "models",
+                                                   "show", "tokenize", "render", "diff"};
   if (!words.empty() && !words[0].starts_with("-") && std::ranges::find(kCommands, words[0]) == std::end(kCommands))
     words.insert(words.begin(), "run");
   std::ranges::reverse(words);  // as CLI11 takes them
@@ -93,19 +128,28 @@ int dispatch(int argc, char** argv) {
   CheckOptions check;
   ModelsOptions models;
   ShowOptions show;
+  TokenizeOptions tokenize;
+  RenderOptions render;
+  DiffCommand diff;
   std::string progress = "auto";
   CLI::App* run_command = app.add_subcommand("run", "run a job (the default command)");
   CLI::App* plan_command =
       app.add_subcommand("plan", "what each rank will hold, and whether it fits; needs no MPI and no GPU");
   CLI::App* models_command = app.add_subcommand("models", "families of models, and how each is split over the ranks");
   CLI::App* show_command = app.add_subcommand("show", "look into a result file");
+  CLI::App* diff_command = app.add_subcommand("diff", "do two result files give the same answers?");
   CLI::App* check_command =
       app.add_subcommand("check", "everything that run would refuse before loading, at once; needs no MPI and no GPU");
+  CLI::App* tokenize_command = app.add_subcommand("tokenize", "text to token ids and back, as JSON lines");
+  CLI::App* render_command = app.add_subcommand("render", "what a chat template makes of conversations, as JSON lines");
   add_run(*run_command, run, progress);
   add_plan(*plan_command, plan);
   add_check(*check_command, check);
   add_models(*models_command, models);
   add_show(*show_command, show);
+  add_tokenize(*tokenize_command, tokenize);
+  add_render(*render_command, render);
+  add_diff(*diff_command, diff);
   try {
     app.parse(arguments(argc, argv));
   } catch (const CLI::ParseError& e) {
@@ -117,6 +161,9 @@ int dispatch(int argc, char** argv) {
   if (run_command->parsed()) return run_job(run);
   if (check_command->parsed()) return run_check(check);
   if (models_command->parsed()) return run_models(models);
+  if (tokenize_command->parsed()) return run_tokenize(tokenize);
+  if (render_command->parsed()) return run_render(render);
+  if (diff_command->parsed()) return run_diff(diff);
   return plan_command->parsed() ? run_plan(plan) : run_show(show);
 }
 

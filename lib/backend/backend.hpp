@@ -73,6 +73,8 @@ struct StepBatch {
   std::int64_t table_width = 0;
   std::int64_t max_context = 0;  ///< largest position + 1 in this step
   std::int64_t max_rows = 0;     ///< most rows of one sequence in this step
+  // With a graph (Backend::begin_graph) there may be padding: sequences without rows at the end, and rows beyond
+  // row_begin[sequences] whose slot is -1. They cost time and change nothing else; max_context is then only a bound.
 };
 
 enum class NormKind { rms, layer };
@@ -215,6 +217,16 @@ class Backend {
   virtual void copy_kv_blocks(KvStore& kv, std::span<const std::int32_t> pairs) = 0;
   /// out row i = x row index[i] (device int32 [out.rows]); float32.
   virtual void gather_rows(const Tensor& x, const std::int32_t* index, const Tensor& out) = 0;
+
+  // Graphs: a device may keep what is enqueued, to enqueue all of it again in one call.
+  virtual bool has_graphs() const noexcept { return false; }
+  /// Operations, and collectives that can be captured, are recorded until end_graph() and not run. They must have run
+  /// once with the same shapes.
+  virtual void begin_graph() {}
+  /// Keeps what was recorded under `key` and runs it.
+  virtual void end_graph(std::uint64_t /*key*/) {}
+  /// Runs what is kept under `key`; false when there is nothing, or memory that it uses has moved since.
+  virtual bool run_graph(std::uint64_t /*key*/) { return false; }
 };
 
 struct DeviceMemoryTraits {

@@ -35,9 +35,29 @@ std::unique_ptr<CpuBackend> make_cpu_backend(KernelSet set, int threads);
 DType cpu_activation_dtype(DType compute) noexcept;
 
 /// CUDA: in a build without it (no_cuda.cpp) cuda_available() is false, with the reason in cuda_reason(), and
-/// make_cuda_backend throws Error(usage).
+/// make_gpu_backend and make_cuda_backend throw Error(usage).
 bool cuda_available();
 std::string cuda_reason();
+/// Of a GPU, all programs together; bytes.
+struct GpuMemory {
+  std::uint64_t total = 0, free = 0;
+};
+
+/// A GPU as backend of one rank; all calls from the thread that made it.
+class GpuBackend : public Backend {
+ public:
+  /// The host's threads of this rank.
+  virtual ParallelFor& parallel() noexcept = 0;
+  /// The compute stream, a cudaStream_t.
+  virtual void* queue() const noexcept = 0;
+  virtual GpuMemory memory() const = 0;
+};
+struct GpuOptions {
+  int device = 0;          ///< as CUDA numbers those that this process sees
+  int threads = 1;         ///< of the host, that read weights
+  bool any_order = false;  ///< products in whatever order is fastest, which may depend on the number of rows
+};
+std::unique_ptr<GpuBackend> make_gpu_backend(const GpuOptions& options);
 std::unique_ptr<Backend> make_cuda_backend(int device);
 
 }  // namespace tpinfer

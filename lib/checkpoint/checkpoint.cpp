@@ -4,6 +4,7 @@
 #include <iterator>
 #include <numeric>
 
+#include "checkpoint/copies.hpp"
 #include "checkpoint/model_file.hpp"
 #include "checkpoint/safetensors_header.hpp"
 #include "checkpoint/shard_index.hpp"
@@ -107,7 +108,7 @@ void refuse_missing_shards(const ShardIndex& index, const fs::path& folder) {
 void Checkpoint::add_file(const fs::path& folder, const std::string& name) {
   const ModelFile file = open_model_file(folder / name);
   SafetensorsHeader header = read_safetensors_header(file, static_cast<std::uint32_t>(files_.size()));
-  files_.push_back({name, folder / name, file.bytes, header.header_bytes});
+  files_.push_back({name, folder / name, file.bytes, header.header_bytes, header.hash, file.modified});
   tensors_.insert(tensors_.end(), std::make_move_iterator(header.tensors.begin()),
                   std::make_move_iterator(header.tensors.end()));
 }
@@ -122,6 +123,7 @@ Checkpoint Checkpoint::open(const fs::path& folder, const Log& log) {
     for (const std::string& name : index.files) checkpoint.add_file(folder, name);
     std::stable_sort(checkpoint.tensors_.begin(), checkpoint.tensors_.end(),
                      [](const TensorInfo& a, const TensorInfo& b) { return a.name < b.name; });
+    drop_copies(index, folder, checkpoint.tensors_, log);
     check_against_shards(index, checkpoint.tensors_);
     if (single && !std::binary_search(index.files.begin(), index.files.end(), kSingleFile))
       log.warning("{}: {} is not read, because {} names other files", folder.string(), kSingleFile, kIndexFile);

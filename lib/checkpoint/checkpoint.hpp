@@ -17,10 +17,12 @@ struct CheckpointFile {
   std::filesystem::path path;  ///< folder / name
   std::uint64_t bytes = 0;
   std::uint64_t header_bytes = 0;  ///< where the weights begin
+  std::uint64_t header_hash = 0;
+  std::int64_t modified = 0;  ///< ns since 1970
 };
 
 /// The tensors of a Hugging Face folder: model.safetensors, or the shards that model.safetensors.index.json names.
-/// Made from index and headers alone; no byte of a weight is read.
+/// Made from index and headers alone; no byte of a weight is read, but those of tensors that are stored twice.
 class Checkpoint {
  public:
   /// Error(input), a sentence that names file and tensor, when there are no safetensors weights, or a file is missing,

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "checkpoint/model_file.hpp"
 #include "core/checked_cast.hpp"
 #include "core/error.hpp"
 
@@ -31,9 +30,13 @@ MappedFile MappedFile::open(const std::filesystem::path& path, std::uint64_t exp
         "{}: has {} bytes, but the plan was made for {}: the file changed in between, or this host has another "
         "copy (start again with the same files on every host)",
         file.where, file.bytes, expected_bytes);
-  if (offset > expected_bytes || length > expected_bytes - offset)
+  return map(file, offset, length);
+}
+
+MappedFile MappedFile::map(const ModelFile& file, std::uint64_t offset, std::uint64_t length) {
+  if (offset > file.bytes || length > file.bytes - offset)
     throw Error(ExitCode::internal, fmt::format("{}: bytes {} and {} more lie beyond its {} bytes", file.where, offset,
-                                                length, expected_bytes));
+                                                length, file.bytes));
   MappedFile mapped;
   if (length == 0) return mapped;  // an empty mapping is none
   mapped.skip_ = static_cast<std::size_t>(offset % page_size());

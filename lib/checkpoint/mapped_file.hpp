@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <span>
 
+#include "checkpoint/model_file.hpp"
 #include "core/unique_handle.hpp"
 
 namespace tpinfer {
@@ -27,6 +28,9 @@ class MappedFile {
   /// Maps `length` bytes from `offset` on, of a file that must have `expected_bytes` in all.
   static MappedFile open(const std::filesystem::path& path, std::uint64_t expected_bytes, std::uint64_t offset,
                          std::uint64_t length);
+
+  /// Maps `length` bytes from `offset` on of an open file.
+  static MappedFile map(const ModelFile& file, std::uint64_t offset, std::uint64_t length);
 
   /// The bytes asked for; byte 0 is that at `offset`. Alignment is the file's own.
   std::span<const std::byte> bytes() const noexcept;

@@ -63,6 +63,10 @@ bool is_web_page(std::string_view head) noexcept {
 
 }  // namespace
 
+std::int64_t modification_time(const struct stat& info) noexcept {
+  return std::int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
+}
+
 ModelFile open_model_file(const fs::path& path) {
   ModelFile file;
   file.where = path.string();
@@ -73,6 +77,7 @@ ModelFile open_model_file(const fs::path& path) {
   if (::fstat(file.fd.get(), &info) != 0) fail_input("{}: cannot be read: {}", file.where, system_message(errno));
   if (!S_ISREG(info.st_mode)) fail_input("{}: is {}, a file is needed", file.where, type_word(info.st_mode));
   file.bytes = static_cast<std::uint64_t>(info.st_size);
+  file.modified = modification_time(info);
   return file;
 }
 

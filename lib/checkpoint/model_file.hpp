@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/stat.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -13,8 +15,12 @@ namespace tpinfer {
 struct ModelFile {
   FileHandle fd;
   std::uint64_t bytes = 0;
-  std::string where;  ///< its path, which begins every complaint
+  std::int64_t modified = 0;  ///< ns since 1970
+  std::string where;          ///< its path, which begins every complaint
 };
+
+/// ns since 1970.
+std::int64_t modification_time(const struct stat& info) noexcept;
 
 /// Opens a file of a model folder for reading. Error(input) when it is missing, a link that leads nowhere or in a
 /// circle, a folder, a pipe, a device, or may not be read. Never waits (pipes).

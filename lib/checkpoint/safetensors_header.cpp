@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/bytes.hpp"
 #include "core/error.hpp"
 #include "core/json.hpp"
 
@@ -242,6 +243,7 @@ SafetensorsHeader read_safetensors_header(const ModelFile& file, std::uint32_t f
   if (json[0] != '{') refuse_foreign(file, "its header must be a JSON object, which begins with {");
   SafetensorsHeader header;
   header.header_bytes = 8 + length;
+  header.hash = hash_bytes(json);
   header.tensors =
       parse_safetensors_header(json, file.where, file_index, header.header_bytes, file.bytes - header.header_bytes);
   return header;

@@ -23,6 +23,7 @@ std::vector<TensorInfo> parse_safetensors_header(std::string_view json, const st
 
 struct SafetensorsHeader {
   std::uint64_t header_bytes = 0;  ///< where the data begins
+  std::uint64_t hash = 0;          ///< XXH3 of its JSON: one hash and one size, the same tensors in the same places
   std::vector<TensorInfo> tensors;
 };
 

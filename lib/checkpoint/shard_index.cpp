@@ -73,12 +73,6 @@ ShardIndex read_shard_index(const std::filesystem::path& path) {
 }
 
 void check_against_shards(const ShardIndex& index, const std::vector<TensorInfo>& tensors) {
-  const auto twice = std::adjacent_find(tensors.begin(), tensors.end(),
-                                        [](const TensorInfo& a, const TensorInfo& b) { return a.name == b.name; });
-  if (twice != tensors.end())
-    fail_input("{}: the tensor {} is in two shards, {} and {} (remove one of them)", index.where,
-               in_quotes(twice->name), index.files[twice->file], index.files[std::next(twice)->file]);
-
   std::vector<const TensorInfo*> unlisted;
   std::vector<const ShardIndex::Entry*> missing;
   std::vector<std::pair<const ShardIndex::Entry*, const TensorInfo*>> elsewhere;

@@ -24,8 +24,8 @@ struct ShardIndex {
 /// no "..", so that an index cannot name a file outside the model's folder.
 ShardIndex read_shard_index(const std::filesystem::path& path);
 
-/// Error(input) unless index and shards agree both ways: every tensor is in the file that the index names and in no
-/// other, and every tensor of a shard is in the index. `tensors`: of all shards, sorted by name.
+/// Error(input) unless index and shards agree both ways: every tensor is in the file that the index names, and every
+/// tensor of a shard is in the index. `tensors`: of all shards, sorted by name, each name once.
 void check_against_shards(const ShardIndex& index, const std::vector<TensorInfo>& tensors);
 
 }  // namespace tpinfer

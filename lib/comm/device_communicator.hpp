@@ -8,6 +8,7 @@
 
 #include "comm/communicator.hpp"
 #include "core/parallel_for.hpp"
+#include "core/tensor.hpp"
 
 namespace tpinfer {
 
@@ -29,12 +30,12 @@ class DeviceCommunicator {
   virtual int size() const noexcept = 0;
   virtual std::string_view kind() const noexcept = 0;  ///< "self", "shm", "mpi", "shm+mpi", "nccl"
 
-  /// Where this rank's float64 partial sums of the next reduce() go: room for the `most` doubles given when it was
-  /// made. May be another place after each reduce(), so ask again each time.
-  virtual double* partials() = 0;
-  /// total[i] = float(sum over ranks of partials()[i]), i < count, on every rank. The sums are exact (numerics), so the
-  /// order of ranks is free.
-  virtual void reduce(std::int64_t count, float* total) = 0;
+  /// Where this rank's partial sums of the next reduce() into `total` (float32) go: as many rows and columns, of the
+  /// type in the options. May be another place after each reduce(), and `total` itself, so ask again each time.
+  virtual Tensor partials(const Tensor& total) = 0;
+  /// total = float(sum over ranks of partials), on every rank; `partials` is what partials(total) gave. float64 sums
+  /// are exact (numerics), so the order of ranks is free; float32 ones are added as they are.
+  virtual void reduce(const Tensor& partials, const Tensor& total) = 0;
   /// Rank 0 gets out [rows, sum of widths]: every rank's local [rows, widths[rank]] side by side. `out` is ignored
   /// elsewhere.
   virtual void gather_columns(const float* local, std::int64_t rows, std::span<const std::int64_t> widths,
@@ -43,12 +44,23 @@ class DeviceCommunicator {
   virtual CommunicationStats stats() const = 0;
   /// Why a slower transport than the best one was taken, a sentence for the log; empty when it was not.
   virtual std::string_view note() const noexcept { return {}; }
+
+  /// After the backend was synchronised and before its results are used: Error(communication) when a collective that
+  /// was enqueued has failed or was given up after the timeout.
+  virtual void throw_if_failed() {}
+  /// Whether its collectives may be captured in a graph of the device, which needs them to leave the host alone.
+  virtual bool capturable() const noexcept { return false; }
+  /// What was captured since the last call, for one launch of the graph.
+  virtual CommunicationStats take_captured() { return {}; }
+  /// A graph with these collectives was launched: counts and watches them.
+  virtual void launched(const CommunicationStats& /*captured*/) {}
 };
 
-enum class Transport { automatic, shm, mpi };
+enum class Transport { automatic, shm, mpi, nccl };
 
 struct DeviceCommunicatorOptions {
-  std::int64_t most_partials = 0;              ///< doubles that partials() must hold
+  std::int64_t most_partials = 0;              ///< elements that partials() must hold
+  DType partials = DType::float64;             ///< their type: float64, or float32 for sums that need not be exact
   std::int64_t most_gathered = 0;              ///< floats of the largest local block of gather_columns on any rank
   Transport transport = Transport::automatic;  ///< automatic: shared memory inside a host, MPI between hosts
   double timeout = 300;                        ///< seconds that a collective may take before Error(communication)

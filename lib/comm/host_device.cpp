@@ -58,6 +58,7 @@ Topology find_topology(MpiCommunicator& comm, int threads, double timeout, const
 WindowShape window_shape(int local_ranks, bool one_host, const DeviceCommunicatorOptions& options) {
   WindowShape shape;
   shape.ranks = local_ranks;
+  shape.partial_bytes = dtype_size(options.partials);
   shape.most_partials = options.most_partials;
   shape.small_partials = one_host ? kOneShotLimit : 0;
   shape.most_gathered = one_host ? options.most_gathered : 0;
@@ -99,10 +100,16 @@ std::unique_ptr<HostDeviceCommunicator> make_device(MpiCommunicator& comm, Paral
 
 }  // namespace
 
-void HostDeviceCommunicator::check_count(std::int64_t count) const {
+std::int64_t HostDeviceCommunicator::check_count(const Tensor& partials, const Tensor& total) const {
+  const std::int64_t count = total.rows * total.cols;
   if (count < 0 || count > options_.most_partials)
     throw Error(ExitCode::internal,
                 fmt::format("a reduce of {} values where at most {} were announced", count, options_.most_partials));
+  if (partials.dtype != options_.partials || partials.rows * partials.cols != count || total.dtype != DType::float32)
+    throw Error(ExitCode::internal, fmt::format("a reduce of {} values in {} to {} in {} where {} was announced",
+                                                partials.rows * partials.cols, dtype_name(partials.dtype), count,
+                                                dtype_name(total.dtype), dtype_name(options_.partials)));
+  return count;
 }
 
 void HostDeviceCommunicator::check_gather(std::int64_t rows, std::span<const std::int64_t> widths) const {
@@ -126,7 +133,7 @@ std::unique_ptr<DeviceCommunicator> make_host_device_communicator(Communicator& 
     if (!mpi) throw Error(ExitCode::internal, "ranks that do not talk by MPI cannot share a device communicator");
     device = make_device(*mpi, parallel, options, overrides);
   }
-  self_test(comm, *device, options);
+  self_test(comm, *device, options, host_copies());
   device->reset_stats();
   return device;
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -43,8 +45,8 @@ class HostDeviceCommunicator : public DeviceCommunicator {
 
  protected:
   explicit HostDeviceCommunicator(const DeviceCommunicatorOptions& options) : options_(options) {}
-  /// Throw Error(internal) when a request does not fit in what was asked for at the start.
-  void check_count(std::int64_t count) const;
+  /// Throw Error(internal) when a request does not fit in what was asked for at the start. -> elements
+  std::int64_t check_count(const Tensor& partials, const Tensor& total) const;
   void check_gather(std::int64_t rows, std::span<const std::int64_t> widths) const;
 
   DeviceCommunicatorOptions options_;
@@ -66,8 +68,18 @@ std::unique_ptr<HostDeviceCommunicator> make_shm_device(Topology topology, std::
                                                         ParallelFor& parallel,
                                                         const DeviceCommunicatorOptions& options);
 
+/// How the self-test reaches the memory that a communicator works on; its copies are done when they return.
+struct DeviceCopies {
+  std::function<std::shared_ptr<void>(std::size_t bytes)> allocate;
+  std::function<void*(const std::shared_ptr<void>& memory)> address;
+  std::function<void(void* to, const void* from, std::size_t bytes)> upload;
+  std::function<void(void* to, const void* from, std::size_t bytes)> download;
+};
+DeviceCopies host_copies();
+
 /// A known reduce of each kind and a known gather; Error(communication) on all ranks when one got a wrong result.
-void self_test(Communicator& comm, DeviceCommunicator& device, const DeviceCommunicatorOptions& options);
+void self_test(Communicator& comm, DeviceCommunicator& device, const DeviceCommunicatorOptions& options,
+               const DeviceCopies& copies);
 
 /// make_host_device_communicator() with what tests pretend.
 std::unique_ptr<DeviceCommunicator> make_host_device_communicator(Communicator& comm, ParallelFor& parallel,

@@ -224,14 +224,23 @@ void MpiCommunicator::abort(ExitCode code) noexcept {
 
 void MpiCommunicator::all_reduce_sum(std::span<double> values, const std::shared_ptr<const void>& owner,
                                      std::string_view where) {
+  all_reduce(std::as_writable_bytes(values).data(), values.size(), MPI_DOUBLE, sizeof(double), owner, where);
+}
+
+void MpiCommunicator::all_reduce_sum(std::span<float> values, const std::shared_ptr<const void>& owner,
+                                     std::string_view where) {
+  all_reduce(std::as_writable_bytes(values).data(), values.size(), MPI_FLOAT, sizeof(float), owner, where);
+}
+
+void MpiCommunicator::all_reduce(std::byte* values, std::size_t count, MPI_Datatype type, std::size_t size,
+                                 const std::shared_ptr<const void>& owner, std::string_view where) {
   const auto place = begin("all-reduce", where);
-  const std::size_t most = std::max<std::size_t>(1, settings_.most_per_message / sizeof(double));
+  const std::size_t most = std::max<std::size_t>(1, settings_.most_per_message / size);
   try {
-    for (std::size_t done = 0; done < values.size();) {
-      const std::size_t part = std::min(values.size() - done, most);
+    for (std::size_t done = 0; done < count;) {
+      const std::size_t part = std::min(count - done, most);
       MPI_Request request = MPI_REQUEST_NULL;
-      check(MPI_Iallreduce(MPI_IN_PLACE, values.data() + done, checked_cast<int>(part), MPI_DOUBLE, MPI_SUM, comm_,
-                           &request),
+      check(MPI_Iallreduce(MPI_IN_PLACE, values + done * size, checked_cast<int>(part), type, MPI_SUM, comm_, &request),
             place);
       wait(request, place);
       done += part;

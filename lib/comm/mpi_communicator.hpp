@@ -56,11 +56,13 @@ class MpiCommunicator final : public Communicator {
   std::unique_ptr<MpiCommunicator> split_with(int color, double timeout, std::string_view where);
   /// values[i] = sum over ranks, on every rank. `owner` keeps the memory alive if the wait is given up.
   void all_reduce_sum(std::span<double> values, const std::shared_ptr<const void>& owner, std::string_view where);
+  void all_reduce_sum(std::span<float> values, const std::shared_ptr<const void>& owner, std::string_view where);
   /// Rank 0 gets out [rows, sum of widths] from everybody's local [rows, widths[rank]].
   void gather_columns(const float* local, std::int64_t rows, std::span<const std::int64_t> widths, float* out,
                       std::string_view where);
 
   const std::shared_ptr<MpiHealth>& health() const noexcept { return health_; }
+  MPI_Comm handle() const noexcept { return comm_; }
   double timeout() const noexcept { return settings_.timeout; }
 
  private:
@@ -73,6 +75,8 @@ class MpiCommunicator final : public Communicator {
   void check(int code, const Place& place) const;
   void wait(MPI_Request request, const Place& place);
   [[noreturn]] void missed_deadline(const Place& place, double waited);
+  void all_reduce(std::byte* values, std::size_t count, MPI_Datatype type, std::size_t size,
+                  const std::shared_ptr<const void>& owner, std::string_view where);
   void check_root(int root, const Place& place) const;
   void gather_rows(std::span<const float> local, std::int64_t rows, std::span<const std::int64_t> widths, float* out,
                    const Place& place);

@@ -11,18 +11,24 @@ constexpr std::string_view kWhere = "forward pass";
 class SelfDeviceCommunicator final : public HostDeviceCommunicator {
  public:
   SelfDeviceCommunicator(ParallelFor& parallel, const DeviceCommunicatorOptions& options)
-      : HostDeviceCommunicator(options), parallel_(parallel), partials_(aligned_doubles(options.most_partials)) {}
+      : HostDeviceCommunicator(options), parallel_(parallel) {
+    if (options.partials == DType::float64) partials_ = aligned_partials<double>(options.most_partials);
+  }
 
   int rank() const noexcept override { return 0; }
   int size() const noexcept override { return 1; }
   std::string_view kind() const noexcept override { return "self"; }
-  double* partials() override { return partials_.get(); }
+  /// float32 sums are the total already.
+  Tensor partials(const Tensor& total) override {
+    return partials_ ? Tensor{partials_.get(), DType::float64, total.rows, total.cols} : total;
+  }
 
-  void reduce(std::int64_t count, float* total) override {
-    check_count(count);
+  void reduce(const Tensor& partials, const Tensor& total) override {
+    const std::int64_t count = check_count(partials, total);
+    if (!partials_) return;
     const double* const parts[] = {partials_.get()};
     stats_.beyond_exact += over_range(parallel_, 0, count, [&](std::int64_t first, std::int64_t last) {
-      return sum_to_float(parts, first, last, total);
+      return sum_to_float(parts, first, last, total.floats());
     });
   }
 
@@ -34,34 +40,36 @@ class SelfDeviceCommunicator final : public HostDeviceCommunicator {
 
  private:
   ParallelFor& parallel_;
-  std::unique_ptr<double[], FreeAligned> partials_;
+  std::unique_ptr<double[], FreeAligned> partials_;  ///< null for float32
 };
 
 /// Every collective by MPI: ranks that share no memory, or may not.
+template <class Partial>
 class MpiDeviceCommunicator final : public HostDeviceCommunicator {
  public:
   MpiDeviceCommunicator(Topology topology, ParallelFor& parallel, const DeviceCommunicatorOptions& options)
       : HostDeviceCommunicator(options),
         topology_(std::move(topology)),
         parallel_(parallel),
-        partials_(aligned_doubles(options.most_partials)) {}
+        partials_(aligned_partials<Partial>(options.most_partials)) {}
 
   int rank() const noexcept override { return topology_.all->rank(); }
   int size() const noexcept override { return topology_.all->size(); }
   std::string_view kind() const noexcept override { return "mpi"; }
-  double* partials() override { return partials_.get(); }
+  Tensor partials(const Tensor& total) override { return {partials_.get(), options_.partials, total.rows, total.cols}; }
 
-  void reduce(std::int64_t count, float* total) override {
-    check_count(count);
+  void reduce(const Tensor& partials, const Tensor& total) override {
+    const std::int64_t count = check_count(partials, total);
     const auto start = Backoff::Clock::now();
-    topology_.all->all_reduce_sum({partials_.get(), static_cast<std::size_t>(count)}, partials_, kWhere);
+    topology_.all->all_reduce_sum(std::span<Partial>{partials_.get(), static_cast<std::size_t>(count)}, partials_,
+                                  kWhere);
     count_wait(start);
-    const double* const parts[] = {partials_.get()};
+    const Partial* const parts[] = {partials_.get()};
     const auto beyond = over_range(parallel_, 0, count, [&](std::int64_t first, std::int64_t last) {
-      return sum_to_float(parts, first, last, total);
+      return sum_to_float(parts, first, last, total.floats());
     });
     if (rank() == 0) stats_.beyond_exact += beyond;
-    count_call(start, static_cast<std::uint64_t>(count) * sizeof(double));
+    count_call(start, static_cast<std::uint64_t>(count) * sizeof(Partial));
   }
 
   void gather_columns(const float* local, std::int64_t rows, std::span<const std::int64_t> widths,
@@ -86,7 +94,7 @@ class MpiDeviceCommunicator final : public HostDeviceCommunicator {
 
   Topology topology_;
   ParallelFor& parallel_;
-  std::shared_ptr<double[]> partials_;
+  std::shared_ptr<Partial[]> partials_;
 };
 
 }  // namespace
@@ -98,7 +106,9 @@ std::unique_ptr<HostDeviceCommunicator> make_self_device(ParallelFor& parallel,
 
 std::unique_ptr<HostDeviceCommunicator> make_mpi_device(Topology topology, ParallelFor& parallel,
                                                         const DeviceCommunicatorOptions& options) {
-  return std::make_unique<MpiDeviceCommunicator>(std::move(topology), parallel, options);
+  if (options.partials == DType::float32)
+    return std::make_unique<MpiDeviceCommunicator<float>>(std::move(topology), parallel, options);
+  return std::make_unique<MpiDeviceCommunicator<double>>(std::move(topology), parallel, options);
 }
 
 }  // namespace tpinfer

@@ -1,8 +1,14 @@
-# The GPU communicator; lib/backend/cuda/toolkit.cmake decided whether NCCL is there. As with the CUDA backend, jobs see
-# tpinfer_nccl, and tests alone link the device part until the backend that it serves is complete.
-tpinfer_library(nccl SOURCES no_nccl.cpp LIBS tpinfer_core)
-target_link_libraries(tpinfer_comm PUBLIC tpinfer_nccl)
+# Collectives over GPUs. NCCL is opened when it is wanted (nccl_api.hpp); the tests' emulation is linked.
+set(nccl_sources no_nccl.cpp)
 if(TPINFER_HAVE_NCCL)
-  tpinfer_library(nccl_device SOURCES nccl_communicator.cpp nccl_kernels.cu
-    LIBS tpinfer_comm tpinfer_core NCCL::nccl CUDA::cudart_static)
+  set(nccl_sources nccl_communicator.cpp nccl_watch.cpp nccl_open.cpp)
+endif()
+tpinfer_gpu_library(comm_gpu comm
+  SOURCES cuda_communicator.cpp cuda_sums.cu
+  REAL ${nccl_sources}
+  EMULATED nccl_communicator.cpp nccl_watch.cpp nccl_linked.cpp
+  NONE no_cuda_communicator.cpp
+  LIBS tpinfer_core tpinfer_comm)
+if(TPINFER_HAVE_NCCL AND NOT TPINFER_CUDA STREQUAL "EMULATE")
+  target_include_directories(tpinfer_comm_gpu SYSTEM PUBLIC ${NCCL_INCLUDE_DIR})
 endif()

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -10,18 +11,30 @@ namespace tpinfer {
 /// Where collectives over GPUs are enqueued.
 struct CudaQueue {
   int device = 0;
-  void* stream = nullptr;  ///< the compute stream, a cudaStream_t
+  void* stream = nullptr;  ///< the compute stream, a cudaStream_t; must outlive what is made for it
 };
 
-/// While there is no complete CUDA backend (no_nccl.cpp) nccl_available() is false, with the reason in nccl_reason(),
-/// and make_nccl_device_communicator throws Error(usage).
+/// The collectives of ranks that compute on GPUs. Pointers given to it are to memory of queue.device, which must be the
+/// calling thread's. Collective over `comm`; fails on all ranks alike with Error(communication) or Error(does_not_fit).
+///
+/// One rank: nothing leaves the GPU. Transport::automatic: NCCL where the build has it and no two ranks share a GPU
+/// (`shared_gpus`), otherwise through host memory, with the reason in note(). nccl: nothing else. shm, mpi: through
+/// host memory by that transport. Ends with a self-test. In a build without CUDA (no_cuda_communicator.cpp):
+/// Error(usage).
+std::unique_ptr<DeviceCommunicator> make_cuda_communicator(Communicator& comm, CudaQueue queue, ParallelFor& parallel,
+                                                           const DeviceCommunicatorOptions& options, bool shared_gpus);
+
+/// Bytes of device memory that it takes on this rank.
+std::uint64_t cuda_communicator_bytes(int rank, int ranks, const DeviceCommunicatorOptions& options);
+
+/// NCCL: in a build without it (no_nccl.cpp) nccl_available() is false, with the reason in nccl_reason(),
+/// make_nccl_communicator throws Error(usage), and the version is empty.
 bool nccl_available();
 std::string nccl_reason();
+std::string nccl_version();  ///< "2.28.9": of the library that runs
 
-/// Collective over `comm`: one GPU a rank, different ones. Pointers given to it are to memory of that GPU. The stream
-/// must outlive it. Fails on all ranks alike with Error(communication) or Error(does_not_fit), or after options.timeout
-/// where a rank is missing.
-std::unique_ptr<DeviceCommunicator> make_nccl_device_communicator(Communicator& comm, CudaQueue queue,
-                                                                  const DeviceCommunicatorOptions& options);
+/// Only for make_cuda_communicator.
+std::unique_ptr<DeviceCommunicator> make_nccl_communicator(Communicator& comm, CudaQueue queue,
+                                                           const DeviceCommunicatorOptions& options);
 
 }  // namespace tpinfer

@@ -2,16 +2,16 @@
 
 #include <algorithm>
 #include <cstring>
-#include <thread>
+#include <future>
 
-#include "comm/nccl_kernels.hpp"
+#include "comm/cuda_sums.hpp"
 #include "core/checked_cast.hpp"
 
 namespace tpinfer {
 namespace {
 
-constexpr std::size_t kSpans = 256;  // about two steps of a large model: a span is long over when its turn comes again
-constexpr std::chrono::microseconds kPoll{100};
+constexpr const char* kDebugHint = "the environment variable NCCL_DEBUG=WARN makes NCCL tell more";
+constexpr const char* kMissingHint = "look for a rank that ended, or raise run.collective_timeout";
 
 double span_seconds(cudaEvent_t begin, cudaEvent_t end) {
   float milliseconds = 0.0F;
@@ -19,45 +19,45 @@ double span_seconds(cudaEvent_t begin, cudaEvent_t end) {
   return static_cast<double>(milliseconds) * 1e-3;
 }
 
+// Elements [first, first + count) of `all` that rank `rank` sums.
+struct Share {
+  std::int64_t first = 0, count = 0;
+};
+Share share(std::int64_t all, int ranks, int rank) {
+  const std::int64_t size = share_of(all, ranks);
+  const std::int64_t first = std::min(all, size * rank);
+  return {first, std::min(size, all - first)};
+}
+
 }  // namespace
 
-NcclCommunicator::NcclCommunicator(Communicator& comm, CudaQueue queue, const DeviceCommunicatorOptions& options)
-    : rank_(comm.rank()),
-      size_(comm.size()),
-      stream_(static_cast<cudaStream_t>(queue.stream)),
-      timeout_(options.timeout),
-      most_partials_(options.most_partials),
-      most_gathered_(options.most_gathered) {
-  together(comm, "starting NCCL", [&] {
-    check(cudaSetDevice(queue.device), fmt::format("starting CUDA device {}", queue.device));
-    allocate(options);
-  });
-  connect(comm);
+NcclCommunicator::NcclCommunicator(const Communicator& comm, CudaQueue queue, const DeviceCommunicatorOptions& options)
+    : CudaCommunicator(comm, queue, options), api_(nccl_api()), timeout_(options.timeout) {
+  for (Span& span : spans_) {
+    span.begin = make_event(EventKind::timing);
+    span.end = make_event(EventKind::timing);
+  }
+  check(cudaStreamSynchronize(stream()), "waiting for the buffers of collectives");
 }
 
 NcclCommunicator::~NcclCommunicator() {
-  if (!nccl_ || failed_) return;  // the handle's own end is ncclCommAbort
-  try {
-    settle(ncclCommFinalize(nccl_.get()), "ending NCCL");
-    static_cast<void>(ncclCommDestroy(nccl_.release()));
-  } catch (const Error&) {  // aborted instead
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
   }
+  wake_.notify_all();
+  if (watcher_.joinable()) watcher_.join();
+  if (!nccl_) return;
+  bool over = true;
+  for (const Span& span : spans_) over = over && (!span.pending || cudaEventQuery(span.end.get()) == cudaSuccess);
+  // What is still under way waits for ranks that may be gone: the orderly end would wait with it.
+  static_cast<void>(over ? api_.destroy(nccl_) : api_.give_up(nccl_));
 }
 
-void NcclCommunicator::allocate(const DeviceCommunicatorOptions& options) {
-  const auto doubles = checked_cast<std::size_t>(options.most_partials);
-  const auto floats = checked_cast<std::size_t>(options.most_gathered) * static_cast<std::size_t>(size_);
-  partials_ = allocate_cuda(doubles * sizeof(double), stream_);
-  if (rank_ == 0) gathered_ = allocate_cuda(floats * sizeof(float), stream_);
-  beyond_ = allocate_cuda(sizeof(unsigned long long), stream_);
-  spans_.resize(kSpans);
-  for (Span& span : spans_) span = {make_event(EventKind::timing), make_event(EventKind::timing)};
-}
-
-void NcclCommunicator::connect(Communicator& comm) {
+void NcclCommunicator::connect(Communicator& comm, int device) {
   ncclUniqueId id{};
   together(comm, "making the NCCL id", [&] {
-    if (rank_ == 0) settle(ncclGetUniqueId(&id), "making the NCCL id");
+    if (rank() == 0) call("making the NCCL id", [&] { return api_.make_id(&id); });
   });
   std::vector<std::byte> bytes(sizeof id);
   std::memcpy(bytes.data(), &id, sizeof id);
@@ -65,134 +65,221 @@ void NcclCommunicator::connect(Communicator& comm) {
   std::memcpy(&id, bytes.data(), sizeof id);
 
   together(comm, "connecting by NCCL", [&] {
-    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-    config.blocking = 0;
-    ncclComm_t handle = nullptr;
-    const ncclResult_t result = ncclCommInitRankConfig(&handle, size_, id, rank_, &config);
-    nccl_ = NcclHandle(handle);
-    settle(result, "connecting by NCCL");
+    // In a thread of its own, which is left behind when a rank never comes: the call itself knows no timeout.
+    struct Outcome {
+      ncclResult_t result = ncclSuccess;
+      ncclComm_t made = nullptr;
+    };
+    std::promise<Outcome> promise;
+    std::future<Outcome> outcome = promise.get_future();
+    std::thread([&api = api_, ranks = size(), rank = rank(), id, device, promise = std::move(promise)]() mutable {
+      Outcome reached;
+      reached.result =
+          cudaSetDevice(device) == cudaSuccess ? api.connect(&reached.made, ranks, id, rank) : ncclUnhandledCudaError;
+      promise.set_value(reached);
+    }).detach();
+    if (outcome.wait_for(timeout_) != std::future_status::ready)
+      throw Error(
+          ExitCode::communication,
+          fmt::format("connecting by NCCL took more than {:.0f} s on rank {} of {}", timeout_.count(), rank(), size()),
+          kMissingHint);
+    const Outcome reached = outcome.get();
+    call("connecting by NCCL", [&] { return reached.result; });
+    nccl_ = reached.made;
+  });
+  watcher_ = std::thread([this, device] { watch(device); });
+}
+
+template <class Call>
+void NcclCommunicator::call(std::string_view what, Call&& enqueue) {
+  const ncclResult_t result = enqueue();
+  throw_if_failed();
+  if (result == ncclSuccess) return;
+  const char* detail = api_.last_error(nccl_);
+  throw Error(ExitCode::communication,
+              fmt::format("{} failed on rank {} of {}: NCCL reports \"{}\" {}", what, rank(), size(),
+                          api_.error_text(result), detail ? detail : ""),
+              kDebugHint);
+}
+
+template <class Work>
+void NcclCommunicator::enqueue(std::string_view what, std::uint64_t bytes, Work&& work) {
+  throw_if_failed();
+  const bool captured = capturing();
+  if (!captured) begin_span(true);
+  {
+    const std::lock_guard lock(in_nccl_);
+    throw_if_failed();
+    call(what, std::forward<Work>(work));
+  }
+  if (!captured) end_span();
+  count_call(bytes);
+}
+
+void NcclCommunicator::throw_if_failed() {
+  if (!failed_) return;
+  const std::lock_guard lock(mutex_);
+  throw Error(ExitCode::communication, failure_, kMissingHint);
+}
+
+void NcclCommunicator::reduce(const Tensor& partials, const Tensor& total) {
+  const std::int64_t count = check_count(partials, total);
+  const auto numbers = checked_cast<std::size_t>(count);
+  if (partials.dtype == DType::float32 && size() > 2) {
+    add_in_order(partials.floats(), total.floats(), count);
+    return;
+  }
+  const bool exact = partials.dtype == DType::float64;
+  enqueue("a reduction", partials.bytes(), [&] {
+    return api_.all_reduce(partials.data, partials.data, numbers, exact ? ncclDouble : ncclFloat, ncclSum, nccl_,
+                           stream());
+  });
+  if (exact) round(static_cast<const double*>(partials.data), count, total.floats());
+}
+
+void NcclCommunicator::add_in_order(float* partials, float* total, std::int64_t count) {
+  auto* parts = static_cast<float*>(scratch_.get());
+  const auto bytes = checked_cast<std::size_t>(count) * sizeof(float);
+  if (count <= kSumAtOnce) {
+    enqueue("a reduction", bytes, [&] {
+      return api_.all_gather(partials, parts, checked_cast<std::size_t>(count), ncclFloat, nccl_, stream());
+    });
+    cuda::sum_parts(parts, size(), count, count, total, stream());
+    return;
+  }
+  exchange_shares(partials, count);
+  const Share own = share(count, size(), rank());
+  cuda::sum_parts(parts, size(), share_of(count, size()), own.count, total + own.first, stream());
+  collect_shares(total, count);
+}
+
+// Every rank gets all parts of its share, side by side in scratch_.
+void NcclCommunicator::exchange_shares(const float* partials, std::int64_t count) {
+  auto* parts = static_cast<float*>(scratch_.get());
+  const Share own = share(count, size(), rank());
+  enqueue("a reduction", checked_cast<std::size_t>(count - own.count) * sizeof(float), [&] {
+    ncclResult_t result = api_.begin_group();
+    for (int r = 0; r < size() && result == ncclSuccess; ++r) {
+      const Share theirs = share(count, size(), r);
+      if (theirs.count > 0)
+        result =
+            api_.send(partials + theirs.first, checked_cast<std::size_t>(theirs.count), ncclFloat, r, nccl_, stream());
+      if (own.count > 0 && result == ncclSuccess)
+        result = api_.receive(parts + r * share_of(count, size()), checked_cast<std::size_t>(own.count), ncclFloat, r,
+                              nccl_, stream());
+    }
+    const ncclResult_t ended = api_.end_group();
+    return result == ncclSuccess ? ended : result;
   });
 }
 
-void NcclCommunicator::settle(ncclResult_t result, std::string_view what) {
-  const auto deadline = std::chrono::steady_clock::now() + timeout_;
-  while (result == ncclInProgress) {
-    if (std::chrono::steady_clock::now() > deadline) {
-      failed_ = true;
-      throw Error(ExitCode::communication,
-                  fmt::format("{} took more than {:.0f} s on rank {} of {}", what, timeout_.count(), rank_, size_),
-                  "look for a rank that ended, or raise run.collective_timeout");
+void NcclCommunicator::collect_shares(float* total, std::int64_t count) {
+  const Share own = share(count, size(), rank());
+  enqueue("a reduction", checked_cast<std::size_t>(own.count * (size() - 1)) * sizeof(float), [&] {
+    ncclResult_t result = api_.begin_group();
+    for (int r = 0; r < size() && result == ncclSuccess; ++r) {
+      if (r == rank()) continue;
+      const Share theirs = share(count, size(), r);
+      if (own.count > 0)
+        result = api_.send(total + own.first, checked_cast<std::size_t>(own.count), ncclFloat, r, nccl_, stream());
+      if (theirs.count > 0 && result == ncclSuccess)
+        result =
+            api_.receive(total + theirs.first, checked_cast<std::size_t>(theirs.count), ncclFloat, r, nccl_, stream());
     }
-    std::this_thread::sleep_for(kPoll);
-    if (const ncclResult_t asked = ncclCommGetAsyncError(nccl_.get(), &result); asked != ncclSuccess) result = asked;
-  }
-  if (result == ncclSuccess) return;
-  failed_ = true;
-  throw Error(ExitCode::communication,
-              fmt::format("{} failed on rank {} of {}: NCCL reports \"{}\" {}", what, rank_, size_,
-                          ncclGetErrorString(result), ncclGetLastError(nccl_.get())),
-              "the environment variable NCCL_DEBUG=WARN makes NCCL tell more");
-}
-
-void NcclCommunicator::require_healthy(std::string_view what) {
-  ncclResult_t state = ncclSuccess;
-  const ncclResult_t asked = ncclCommGetAsyncError(nccl_.get(), &state);
-  settle(asked == ncclSuccess ? state : asked, what);
-}
-
-NcclCommunicator::Span& NcclCommunicator::begin_span() {
-  Span& span = spans_[next_span_];
-  next_span_ = (next_span_ + 1) % spans_.size();
-  if (span.pending) {
-    check(cudaEventSynchronize(span.end.get()), "waiting for a collective");
-    stats_.seconds += span_seconds(span.begin.get(), span.end.get());
-    span.pending = false;
-  }
-  check(cudaEventRecord(span.begin.get(), stream_), "timing a collective");
-  return span;
-}
-
-void NcclCommunicator::end_span(Span& span, std::uint64_t bytes) {
-  check(cudaEventRecord(span.end.get(), stream_), "timing a collective");
-  span.pending = true;
-  ++stats_.collectives;
-  stats_.bytes += bytes;
-}
-
-void NcclCommunicator::reduce(std::int64_t count, float* total) {
-  if (count > most_partials_)
-    throw Error(ExitCode::internal,
-                fmt::format("a reduction of {} numbers does not fit in room for {}", count, most_partials_));
-  require_healthy("a reduction");
-  Span& span = begin_span();
-  const auto numbers = checked_cast<std::size_t>(count);
-  settle(ncclAllReduce(partials(), partials(), numbers, ncclDouble, ncclSum, nccl_.get(), stream_), "a reduction");
-  check(cuda::round_totals(partials(), count, total, static_cast<unsigned long long*>(beyond_.get()), stream_),
-        "rounding the totals");
-  end_span(span, size_ > 1 ? numbers * sizeof(double) : 0);
+    const ncclResult_t ended = api_.end_group();
+    return result == ncclSuccess ? ended : result;
+  });
 }
 
 void NcclCommunicator::gather_columns(const float* local, std::int64_t rows, std::span<const std::int64_t> widths,
                                       float* out) {
+  check_gather(rows, widths);
   const auto floats = [&](int rank) {
     return checked_cast<std::size_t>(rows * widths[static_cast<std::size_t>(rank)]);
   };
-  const auto slot = checked_cast<std::size_t>(most_gathered_);
-  for (int r = 0; r < size_; ++r)
-    if (floats(r) > slot)
-      throw Error(ExitCode::internal,
-                  fmt::format("rank {} gathers {} numbers, but there is room for {}", r, floats(r), slot));
-  require_healthy("a gather");
-  Span& span = begin_span();
-  settle(ncclGroupStart(), "a gather");
-  if (rank_ == 0) {
-    auto* staged = static_cast<float*>(gathered_.get());
-    for (int r = 1; r < size_; ++r)
+  auto* blocks = static_cast<float*>(gathered_.get());
+  enqueue("a gather", rank() == 0 ? 0 : floats(rank()) * sizeof(float), [&] {
+    ncclResult_t result = api_.begin_group();
+    for (int r = 1; r < size() && rank() == 0 && result == ncclSuccess; ++r)
       if (floats(r) > 0)
-        settle(ncclRecv(staged + static_cast<std::size_t>(r) * slot, floats(r), ncclFloat, r, nccl_.get(), stream_),
-               "a gather");
-  } else if (floats(rank_) > 0) {
-    settle(ncclSend(local, floats(rank_), ncclFloat, 0, nccl_.get(), stream_), "a gather");
-  }
-  settle(ncclGroupEnd(), "a gather");
-  if (rank_ == 0) place_blocks(local, rows, widths, out);
-  end_span(span, rank_ == 0 ? 0 : floats(rank_) * sizeof(float));
+        result = api_.receive(blocks + r * options_.most_gathered, floats(r), ncclFloat, r, nccl_, stream());
+    if (rank() > 0 && floats(rank()) > 0) result = api_.send(local, floats(rank()), ncclFloat, 0, nccl_, stream());
+    const ncclResult_t ended = api_.end_group();
+    return result == ncclSuccess ? ended : result;
+  });
+  if (rank() == 0) place_blocks(local, blocks, options_.most_gathered, rows, widths, out);
 }
 
-void NcclCommunicator::place_blocks(const float* local, std::int64_t rows, std::span<const std::int64_t> widths,
-                                    float* out) {
-  std::int64_t all = 0;
-  for (const std::int64_t width : widths) all += width;
-  const auto pitch = checked_cast<std::size_t>(all) * sizeof(float);
-  std::int64_t first = 0;
-  for (int r = 0; r < size_; ++r) {
-    const std::int64_t width = widths[static_cast<std::size_t>(r)];
-    const auto bytes = checked_cast<std::size_t>(width) * sizeof(float);
-    const float* block = r == 0 ? local : static_cast<const float*>(gathered_.get()) + r * most_gathered_;
-    if (bytes > 0 && rows > 0)
-      check(cudaMemcpy2DAsync(out + first, pitch, block, bytes, bytes, checked_cast<std::size_t>(rows),
-                              cudaMemcpyDeviceToDevice, stream_),
-            "placing gathered columns");
-    first += width;
+// Takes the oldest span; when that one is still pending, waits for it.
+void NcclCommunicator::begin_span(bool timed) {
+  Span& span = spans_[next_span_];
+  bool pending = false;
+  {
+    const std::lock_guard lock(mutex_);
+    pending = span.pending;
   }
+  if (pending) {
+    check(cudaEventSynchronize(span.end.get()), "waiting for a collective");
+    throw_if_failed();
+  }
+  const std::lock_guard lock(mutex_);
+  if (span.pending) take_over(span);
+  span.timed = timed;
+  if (timed) check(cudaEventRecord(span.begin.get(), stream()), "timing a collective");
+}
+
+void NcclCommunicator::end_span() {
+  const std::lock_guard lock(mutex_);
+  Span& span = spans_[next_span_];
+  next_span_ = (next_span_ + 1) % kSpans;
+  check(cudaEventRecord(span.end.get(), stream()), "timing a collective");
+  span.since = Clock::now();
+  span.pending = true;
+}
+
+void NcclCommunicator::take_over(Span& span) const {
+  if (span.timed) seconds_ += span_seconds(span.begin.get(), span.end.get());
+  span.pending = false;
+}
+
+void NcclCommunicator::launched(const CommunicationStats& captured) {
+  throw_if_failed();
+  CudaCommunicator::launched(captured);
+  begin_span(false);
+  end_span();
 }
 
 CommunicationStats NcclCommunicator::stats() const {
-  CommunicationStats result = stats_;
-  unsigned long long beyond = 0;
-  check(cudaMemcpyAsync(&beyond, beyond_.get(), sizeof beyond, cudaMemcpyDeviceToHost, stream_),
-        "reading the counters of NCCL");
-  check(cudaStreamSynchronize(stream_), "waiting for collectives");
-  for (const Span& span : spans_)
-    if (span.pending) result.seconds += span_seconds(span.begin.get(), span.end.get());
-  result.beyond_exact = beyond;
+  CommunicationStats result = CudaCommunicator::stats();  // waits
+  const std::lock_guard lock(mutex_);
+  for (Span& span : spans_)
+    if (span.pending && cudaEventQuery(span.end.get()) == cudaSuccess) take_over(span);
+  result.seconds = seconds_;
   return result;
 }
 
+bool nccl_available() { return nccl_api().missing.empty(); }
+
+std::string nccl_reason() { return nccl_api().missing; }
+
 std::string nccl_version() {
   int code = 0;
-  if (ncclGetVersion(&code) != ncclSuccess) return {};
+  if (!nccl_available() || nccl_api().version(&code) != ncclSuccess) return {};
   return fmt::format("{}.{}.{}", code / 10000, code / 100 % 100, code % 100);
+}
+
+std::unique_ptr<DeviceCommunicator> make_nccl_communicator(Communicator& comm, CudaQueue queue,
+                                                           const DeviceCommunicatorOptions& options) {
+  together(comm, "opening NCCL", [] {
+    if (!nccl_available())
+      throw Error(ExitCode::usage, fmt::format("parallel.communication: nccl cannot be used: {}", nccl_reason()),
+                  "put its folder into LD_LIBRARY_PATH, or use parallel.communication: auto");
+  });
+  std::unique_ptr<NcclCommunicator> made;
+  together(comm, "making the buffers of collectives",
+           [&] { made = std::make_unique<NcclCommunicator>(comm, queue, options); });
+  made->connect(comm, queue.device);
+  return made;
 }
 
 }  // namespace tpinfer

@@ -1,77 +1,86 @@
 #pragma once
 
-#include <nccl.h>
-
+#include <array>
+#include <atomic>
 #include <chrono>
-#include <vector>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
 
-#include "comm/nccl.hpp"
-#include "core/cuda_handles.hpp"
+#include "comm/cuda_communicator.hpp"
+#include "comm/nccl_api.hpp"
 
 namespace tpinfer {
 
-/// Aborts: safe at any time, also when ranks are missing. The orderly end is in ~NcclCommunicator.
-struct NcclTraits {
-  using Handle = ncclComm_t;
-  static Handle empty() noexcept { return nullptr; }
-  void close(Handle comm) const noexcept { ncclCommAbort(comm); }
-};
-using NcclHandle = UniqueHandle<NcclTraits>;
-
-/// "2.28.9": the library that runs.
-std::string nccl_version();
-
-/// DeviceCommunicator over NCCL: reduce() is a float64 ncclAllReduce followed by a kernel that rounds to float32; both
-/// stand in the compute stream. NCCL never blocks the host here: its calls are polled to the timeout.
+/// DeviceCommunicator over NCCL; everything stands in the compute stream and may be captured in graphs.
 ///
-/// A collective whose peer is gone hangs in the stream, where the host sees it only by asking NCCL: every collective
-/// asks before it enqueues. In stats(), `seconds` is device time from events; wait_seconds stays 0, since a stream
-/// cannot tell waiting from moving.
-class NcclCommunicator final : public DeviceCommunicator {
+/// reduce(): float64 sums are exact, so that NCCL may add in any order, and a kernel rounds them to float32. float32
+/// sums of more than two ranks are added in the order of ranks, always the same: NCCL's own order depends on where in
+/// the buffer an element stands, hence on the other rows of a batch.
+///
+/// A collective whose peer is gone hangs in the stream, and with it a host that waits for the stream. A thread of its
+/// own watches the oldest collective: after the timeout, or when NCCL tells of a failure, it aborts NCCL, which ends
+/// the collectives, and throw_if_failed() and all further calls throw. In stats(), `seconds` is device time outside of
+/// graphs; wait_seconds stays 0, since a stream cannot tell waiting from moving.
+class NcclCommunicator final : public CudaCommunicator {
  public:
-  NcclCommunicator(Communicator& comm, CudaQueue queue, const DeviceCommunicatorOptions& options);
+  /// Its buffers alone; not collective.
+  NcclCommunicator(const Communicator& comm, CudaQueue queue, const DeviceCommunicatorOptions& options);
+  /// Collective, before all else.
+  void connect(Communicator& comm, int device);
   ~NcclCommunicator() override;
 
-  int rank() const noexcept override { return rank_; }
-  int size() const noexcept override { return size_; }
   std::string_view kind() const noexcept override { return "nccl"; }
-  double* partials() override { return static_cast<double*>(partials_.get()); }
-  void reduce(std::int64_t count, float* total) override;
+  bool capturable() const noexcept override { return true; }
+  void reduce(const Tensor& partials, const Tensor& total) override;
   void gather_columns(const float* local, std::int64_t rows, std::span<const std::int64_t> widths, float* out) override;
   /// Waits for what is enqueued.
   CommunicationStats stats() const override;
+  void throw_if_failed() override;
+  void launched(const CommunicationStats& captured) override;
 
  private:
+  using Clock = std::chrono::steady_clock;
+  /// A collective, or a graph of them, that was enqueued.
   struct Span {
     CudaEvent begin;
     CudaEvent end;
-    bool pending = false;  ///< recorded, not yet in stats_.seconds
+    bool pending = false;
+    bool timed = false;
+    Clock::time_point since;
   };
+  static constexpr std::size_t kSpans = 256;  // about two steps of a large model
 
-  void allocate(const DeviceCommunicatorOptions& options);
-  void connect(Communicator& comm);
-  /// Polls a call that NCCL has begun to its end; Error(communication) on failure or after the timeout.
-  void settle(ncclResult_t result, std::string_view what);
-  /// Error(communication) when NCCL knows of a failure of earlier collectives.
-  void require_healthy(std::string_view what);
-  Span& begin_span();
-  void end_span(Span& span, std::uint64_t bytes);
-  void place_blocks(const float* local, std::int64_t rows, std::span<const std::int64_t> widths, float* out);
+  template <class Call>
+  void call(std::string_view what, Call&& enqueue);
+  template <class Work>
+  void enqueue(std::string_view what, std::uint64_t bytes, Work&& work);
+  void add_in_order(float* partials, float* total, std::int64_t count);
+  void exchange_shares(const float* partials, std::int64_t count);
+  void collect_shares(float* total, std::int64_t count);
+  void begin_span(bool timed);
+  void end_span();
+  void take_over(Span& span) const;
 
-  int rank_;
-  int size_;
-  cudaStream_t stream_;
+  void watch(int device);
+  void look();
+  void give_up(std::string sentence);
+
+  const NcclApi& api_;
   std::chrono::duration<double> timeout_;
-  std::int64_t most_partials_;
-  std::int64_t most_gathered_;
-  CudaMemory partials_;  ///< float64 [most_partials]
-  CudaMemory gathered_;  ///< rank 0: float32 [size, most_gathered]
-  CudaMemory beyond_;    ///< one unsigned long long
-  std::vector<Span> spans_;
+  std::timed_mutex in_nccl_;  ///< held while NCCL is called with the communicator
+  ncclComm_t nccl_ = nullptr;
+
+  mutable std::mutex mutex_;  ///< guards what follows
+  mutable std::array<Span, kSpans> spans_;
   std::size_t next_span_ = 0;
-  CommunicationStats stats_;
-  bool failed_ = false;
-  NcclHandle nccl_;  ///< goes first, while its buffers are still there
+  mutable double seconds_ = 0;
+  Clock::time_point last_end_;
+  std::string failure_;
+  bool stop_ = false;
+  std::condition_variable wake_;
+  std::atomic<bool> failed_ = false;
+  std::thread watcher_;
 };
 
 }  // namespace tpinfer

@@ -4,7 +4,6 @@
 #include <array>
 #include <atomic>
 #include <cmath>
-#include <cstdlib>
 #include <new>
 
 #include "core/exact_sum.hpp"
@@ -27,6 +26,10 @@ TPINFER_VECTOR_CLONES void add_two(const double* a, const double* b, std::int64_
   for (std::int64_t i = 0; i < count; ++i) sums[i] = a[i] + b[i];
 }
 
+TPINFER_VECTOR_CLONES void add_two(const float* a, const float* b, std::int64_t count, float* sums) {
+  for (std::int64_t i = 0; i < count; ++i) sums[i] = a[i] + b[i];
+}
+
 // Whether any value has at least the magnitude of kExactLimit is known from all together, how many is rarely asked.
 TPINFER_VECTOR_CLONES bool to_float(const double* sums, std::int64_t count, float* out) {
   std::int64_t any = 0;
@@ -38,18 +41,29 @@ TPINFER_VECTOR_CLONES bool to_float(const double* sums, std::int64_t count, floa
 }
 
 // Sums of one block, at most kBlock of them, in `block`; the part itself when there is only one.
-const double* sum_block(Parts parts, std::int64_t at, std::int64_t count, double* block) {
-  const double* sums = parts[0] + at;
-  for (const double* part : parts.subspan(1)) {
+template <class Partial>
+const Partial* sum_block(Parts<Partial> parts, std::int64_t at, std::int64_t count, Partial* block) {
+  const Partial* sums = parts[0] + at;
+  for (const Partial* part : parts.subspan(1)) {
     add_two(sums, part + at, count, block);
     sums = block;
   }
   return sums;
 }
 
+template <class Partial>
+void sum_blocks(Parts<Partial> parts, std::int64_t begin, std::int64_t end, Partial* sums) {
+  std::array<Partial, kBlock> block;
+  for (std::int64_t at = begin; at < end; at += kBlock) {
+    const std::int64_t count = std::min(kBlock, end - at);
+    const Partial* from = sum_block(parts, at, count, block.data());
+    if (from != sums + at) std::copy_n(from, count, sums + at);
+  }
+}
+
 }  // namespace
 
-std::uint64_t sum_to_float(Parts parts, std::int64_t begin, std::int64_t end, float* out) {
+std::uint64_t sum_to_float(Parts<double> parts, std::int64_t begin, std::int64_t end, float* out) {
   std::array<double, kBlock> block;
   std::uint64_t beyond = 0;
   for (std::int64_t at = begin; at < end; at += kBlock) {
@@ -62,13 +76,17 @@ std::uint64_t sum_to_float(Parts parts, std::int64_t begin, std::int64_t end, fl
   return beyond;
 }
 
-void sum_parts(Parts parts, std::int64_t begin, std::int64_t end, double* sums) {
-  std::array<double, kBlock> block;
-  for (std::int64_t at = begin; at < end; at += kBlock) {
-    const std::int64_t count = std::min(kBlock, end - at);
-    const double* from = sum_block(parts, at, count, block.data());
-    if (from != sums + at) std::copy_n(from, count, sums + at);
-  }
+std::uint64_t sum_to_float(Parts<float> parts, std::int64_t begin, std::int64_t end, float* out) {
+  sum_blocks(parts, begin, end, out);
+  return 0;
+}
+
+void sum_parts(Parts<double> parts, std::int64_t begin, std::int64_t end, double* sums) {
+  sum_blocks(parts, begin, end, sums);
+}
+
+void sum_parts(Parts<float> parts, std::int64_t begin, std::int64_t end, float* sums) {
+  sum_blocks(parts, begin, end, sums);
 }
 
 std::uint64_t over_range(ParallelFor& parallel, std::int64_t begin, std::int64_t end,
@@ -82,15 +100,11 @@ std::uint64_t over_range(ParallelFor& parallel, std::int64_t begin, std::int64_t
   return sum.load();
 }
 
-void FreeAligned::operator()(double* memory) const noexcept { std::free(memory); }
-
-std::unique_ptr<double[], FreeAligned> aligned_doubles(std::int64_t count) {
+void* aligned_bytes(std::size_t bytes) {
   constexpr std::size_t kAlign = 64;
-  const std::size_t bytes =
-      (static_cast<std::size_t>(std::max<std::int64_t>(count, 1)) * sizeof(double) + kAlign - 1) / kAlign * kAlign;
-  auto* memory = static_cast<double*>(std::aligned_alloc(kAlign, bytes));
+  void* memory = std::aligned_alloc(kAlign, (std::max<std::size_t>(bytes, 1) + kAlign - 1) / kAlign * kAlign);
   if (!memory) throw std::bad_alloc();
-  return std::unique_ptr<double[], FreeAligned>(memory);
+  return memory;
 }
 
 }  // namespace tpinfer

@@ -14,6 +14,7 @@ constexpr int kSpins = 300;  // pauses before the first yield: some microseconds
 
 /// Reduces through a shared window, among hosts by MPI. A rank's tick counts its synchronisations; a rank that waits
 /// for tick t goes on when all of its host are at t or later. Ranks run through the same ticks by construction.
+template <class Partial>
 class ShmDeviceCommunicator final : public HostDeviceCommunicator {
  public:
   ShmDeviceCommunicator(Topology topology, std::shared_ptr<ShmWindow> window, ParallelFor& parallel,
@@ -29,15 +30,16 @@ class ShmDeviceCommunicator final : public HostDeviceCommunicator {
   int rank() const noexcept override { return topology_.all->rank(); }
   int size() const noexcept override { return topology_.all->size(); }
   std::string_view kind() const noexcept override { return topology_.hosts == 1 ? "shm" : "shm+mpi"; }
-  double* partials() override { return window_->partials(me_, view_); }
-  void reduce(std::int64_t count, float* total) override;
+  Tensor partials(const Tensor& total) override { return {place(me_), options_.partials, total.rows, total.cols}; }
+  void reduce(const Tensor& partials, const Tensor& total) override;
   void gather_columns(const float* local, std::int64_t rows, std::span<const std::int64_t> widths, float* out) override;
 
  private:
+  Partial* place(int rank) const noexcept { return reinterpret_cast<Partial*>(window_->partials(rank, view_)); }
   void reduce_at_once(std::int64_t count, float* total);
   void reduce_in_shares(std::int64_t count, float* total);
   void reduce_across_hosts(std::int64_t begin, std::int64_t end, std::int64_t count);
-  std::uint64_t to_result(Parts sums, std::int64_t begin, std::int64_t end);
+  std::uint64_t to_result(Parts<Partial> sums, std::int64_t begin, std::int64_t end);
   std::int64_t share_begin(int rank, std::int64_t count) const noexcept;
 
   void arrive(std::int64_t size);
@@ -52,18 +54,20 @@ class ShmDeviceCommunicator final : public HostDeviceCommunicator {
   int ranks_;  // of this host
   int view_ = 0;
   std::uint64_t tick_ = 0;
-  std::uint64_t gather_tick_ = 0;     // of the last gather
-  std::vector<const double*> parts_;  // [ranks_] partial sums of the reduce at work
+  std::uint64_t gather_tick_ = 0;      // of the last gather
+  std::vector<const Partial*> parts_;  // [ranks_] partial sums of the reduce at work
 };
 
-void ShmDeviceCommunicator::arrive(std::int64_t size) {
+template <class Partial>
+void ShmDeviceCommunicator<Partial>::arrive(std::int64_t size) {
   auto& mine = window_->line(me_);
   ++tick_;
   mine.size[tick_ % mine.size.size()].store(size, std::memory_order_relaxed);
   mine.tick.store(tick_, std::memory_order_release);
 }
 
-void ShmDeviceCommunicator::await(int rank, std::uint64_t tick) {
+template <class Partial>
+void ShmDeviceCommunicator<Partial>::await(int rank, std::uint64_t tick) {
   const auto& theirs = window_->line(rank).tick;
   if (theirs.load(std::memory_order_acquire) >= tick) return;
   Backoff backoff(options_.timeout, topology_.crowded ? 0 : kSpins);
@@ -72,7 +76,8 @@ void ShmDeviceCommunicator::await(int rank, std::uint64_t tick) {
   stats_.wait_seconds += backoff.waited();
 }
 
-void ShmDeviceCommunicator::await_all(std::int64_t size) {
+template <class Partial>
+void ShmDeviceCommunicator<Partial>::await_all(std::int64_t size) {
   for (int rank = 0; rank < ranks_; ++rank) {
     if (rank == me_) continue;
     await(rank, tick_);
@@ -86,7 +91,8 @@ void ShmDeviceCommunicator::await_all(std::int64_t size) {
   }
 }
 
-void ShmDeviceCommunicator::missed_deadline(std::uint64_t tick, double waited) const {
+template <class Partial>
+void ShmDeviceCommunicator<Partial>::missed_deadline(std::uint64_t tick, double waited) const {
   std::vector<int> missing;
   for (int rank = 0; rank < ranks_; ++rank)
     if (window_->line(rank).tick.load(std::memory_order_acquire) < tick)
@@ -98,27 +104,30 @@ void ShmDeviceCommunicator::missed_deadline(std::uint64_t tick, double waited) c
 }
 
 // Shares begin at multiples of a cache line of the result.
-std::int64_t ShmDeviceCommunicator::share_begin(int rank, std::int64_t count) const noexcept {
+template <class Partial>
+std::int64_t ShmDeviceCommunicator<Partial>::share_begin(int rank, std::int64_t count) const noexcept {
   constexpr std::int64_t kLine = 16;
   return std::min(count, (count * rank / ranks_ + kLine - 1) / kLine * kLine);
 }
 
-void ShmDeviceCommunicator::reduce(std::int64_t count, float* total) {
-  check_count(count);
+template <class Partial>
+void ShmDeviceCommunicator<Partial>::reduce(const Tensor& partials, const Tensor& total) {
+  const std::int64_t count = check_count(partials, total);
   const auto start = Backoff::Clock::now();
-  for (int rank = 0; rank < ranks_; ++rank) parts_[static_cast<std::size_t>(rank)] = window_->partials(rank, view_);
+  for (int rank = 0; rank < ranks_; ++rank) parts_[static_cast<std::size_t>(rank)] = place(rank);
   if (topology_.hosts == 1 && count <= kOneShotLimit)
-    reduce_at_once(count, total);
+    reduce_at_once(count, total.floats());
   else
-    reduce_in_shares(count, total);
+    reduce_in_shares(count, total.floats());
   ++stats_.collectives;
-  stats_.bytes += static_cast<std::uint64_t>(count) * sizeof(double);
+  stats_.bytes += static_cast<std::uint64_t>(count) * sizeof(Partial);
   stats_.seconds += std::chrono::duration<double>(Backoff::Clock::now() - start).count();
 }
 
 // One synchronisation. The next sums go to the other view, as slow ranks may still read this one; when this view comes
 // up again all have arrived at the reduce between, hence are done with this one.
-void ShmDeviceCommunicator::reduce_at_once(std::int64_t count, float* total) {
+template <class Partial>
+void ShmDeviceCommunicator<Partial>::reduce_at_once(std::int64_t count, float* total) {
   arrive(count);
   await_all(count);
   const auto beyond = sum_to_float(parts_, 0, count, total);
@@ -127,7 +136,8 @@ void ShmDeviceCommunicator::reduce_at_once(std::int64_t count, float* total) {
 }
 
 // Every rank sums its share; the second synchronisation says that all sums are there and all partial sums are read.
-void ShmDeviceCommunicator::reduce_in_shares(std::int64_t count, float* total) {
+template <class Partial>
+void ShmDeviceCommunicator<Partial>::reduce_in_shares(std::int64_t count, float* total) {
   arrive(count);
   await_all(count);
   const std::int64_t begin = share_begin(me_, count);
@@ -147,8 +157,9 @@ void ShmDeviceCommunicator::reduce_in_shares(std::int64_t count, float* total) {
 }
 
 // The host's sums replace the first rank's partial sums: of a share, only the rank that sums it reads or writes any.
-void ShmDeviceCommunicator::reduce_across_hosts(std::int64_t begin, std::int64_t end, std::int64_t count) {
-  double* sums = window_->partials(0, view_);
+template <class Partial>
+void ShmDeviceCommunicator<Partial>::reduce_across_hosts(std::int64_t begin, std::int64_t end, std::int64_t count) {
+  Partial* sums = place(0);
   over_range(parallel_, begin, end, [&](std::int64_t first, std::int64_t last) {
     sum_parts(parts_, first, last, sums);
     return std::uint64_t{0};
@@ -161,21 +172,24 @@ void ShmDeviceCommunicator::reduce_across_hosts(std::int64_t begin, std::int64_t
     end = count;
   }
   const auto start = Backoff::Clock::now();
-  topology_.across->all_reduce_sum({sums + begin, static_cast<std::size_t>(end - begin)}, window_, kWhere);
+  topology_.across->all_reduce_sum(std::span<Partial>{sums + begin, static_cast<std::size_t>(end - begin)}, window_,
+                                   kWhere);
   stats_.wait_seconds += std::chrono::duration<double>(Backoff::Clock::now() - start).count();
-  const double* const whole[] = {sums};
+  const Partial* const whole[] = {sums};
   const auto beyond = to_result(whole, begin, end);
   if (topology_.first_host) stats_.beyond_exact += beyond;
 }
 
-std::uint64_t ShmDeviceCommunicator::to_result(Parts sums, std::int64_t begin, std::int64_t end) {
+template <class Partial>
+std::uint64_t ShmDeviceCommunicator<Partial>::to_result(Parts<Partial> sums, std::int64_t begin, std::int64_t end) {
   float* result = window_->result();
   return over_range(parallel_, begin, end,
                     [&](std::int64_t first, std::int64_t last) { return sum_to_float(sums, first, last, result); });
 }
 
-void ShmDeviceCommunicator::gather_columns(const float* local, std::int64_t rows, std::span<const std::int64_t> widths,
-                                           float* out) {
+template <class Partial>
+void ShmDeviceCommunicator<Partial>::gather_columns(const float* local, std::int64_t rows,
+                                                    std::span<const std::int64_t> widths, float* out) {
   check_gather(rows, widths);
   const auto start = Backoff::Clock::now();
   const auto own = static_cast<std::size_t>(rank());
@@ -210,7 +224,9 @@ void ShmDeviceCommunicator::gather_columns(const float* local, std::int64_t rows
 std::unique_ptr<HostDeviceCommunicator> make_shm_device(Topology topology, std::shared_ptr<ShmWindow> window,
                                                         ParallelFor& parallel,
                                                         const DeviceCommunicatorOptions& options) {
-  return std::make_unique<ShmDeviceCommunicator>(std::move(topology), std::move(window), parallel, options);
+  if (options.partials == DType::float32)
+    return std::make_unique<ShmDeviceCommunicator<float>>(std::move(topology), std::move(window), parallel, options);
+  return std::make_unique<ShmDeviceCommunicator<double>>(std::move(topology), std::move(window), parallel, options);
 }
 
 }  // namespace tpinfer

@@ -81,10 +81,10 @@ ShmWindow::ShmWindow(const WindowShape& shape)
     : ranks_(shape.ranks),
       head_bytes_(whole_pages(static_cast<std::size_t>(shape.ranks) * sizeof(Line))),
       result_bytes_(whole_pages(static_cast<std::size_t>(shape.most_partials) * sizeof(float))),
-      small_bytes_(
-          whole_pages(static_cast<std::size_t>(std::min(shape.small_partials, shape.most_partials)) * sizeof(double))),
+      small_bytes_(whole_pages(static_cast<std::size_t>(std::min(shape.small_partials, shape.most_partials)) *
+                               shape.partial_bytes)),
       gathered_bytes_(whole_pages(static_cast<std::size_t>(shape.most_gathered) * sizeof(float))) {
-  const auto all = whole_pages(static_cast<std::size_t>(shape.most_partials) * sizeof(double));
+  const auto all = whole_pages(static_cast<std::size_t>(shape.most_partials) * shape.partial_bytes);
   bulk_bytes_ = all - std::min(all, small_bytes_);
 }
 

@@ -21,9 +21,10 @@ struct MappingTraits {
 };
 
 struct WindowShape {
-  int ranks = 1;                    ///< of this host
-  std::int64_t most_partials = 0;   ///< doubles a rank
-  std::int64_t small_partials = 0;  ///< doubles of a reduce that has two buffers
+  int ranks = 1;  ///< of this host
+  std::size_t partial_bytes = sizeof(double);
+  std::int64_t most_partials = 0;   ///< a rank
+  std::int64_t small_partials = 0;  ///< of a reduce that has two buffers
   std::int64_t most_gathered = 0;   ///< floats a rank
 };
 
@@ -53,8 +54,8 @@ class ShmWindow {
   Line& line(int rank) const noexcept { return reinterpret_cast<Line*>(base_.get())[rank]; }
   float* result() const noexcept { return reinterpret_cast<float*>(base_.get() + head_bytes_); }
   /// view: 0 or 1.
-  double* partials(int rank, int view) const noexcept {
-    return reinterpret_cast<double*>(rank_base(rank) + static_cast<std::size_t>(view) * (small_bytes_ + bulk_bytes_));
+  std::byte* partials(int rank, int view) const noexcept {
+    return rank_base(rank) + static_cast<std::size_t>(view) * (small_bytes_ + bulk_bytes_);
   }
   float* gathered(int rank) const noexcept {
     return reinterpret_cast<float*>(rank_base(rank) + 2 * (small_bytes_ + bulk_bytes_));

@@ -114,6 +114,7 @@ void visit_job(Visitor& v, JobType& job) {
     v.field("tensor_parallel_size", p.tensor_parallel_size, or_auto(Int{1, 65536}));
     v.field("data_parallel_size", p.data_parallel_size, Int{1, 65536});
     v.field("device", p.device, Choice<Device>{names::kDevice});
+    v.field("share_gpus", p.share_gpus, Flag{});
     v.field("threads", p.threads, or_auto(Int{1, 4096}));
     v.field("communication", p.communication, Choice<Communication>{names::kCommunication});
   });

@@ -66,6 +66,7 @@ struct ParallelJob {
   std::optional<std::int64_t> tensor_parallel_size;  // auto: all ranks / data_parallel_size
   std::int64_t data_parallel_size = 1;
   Device device = Device::automatic;
+  bool share_gpus = false;              // several ranks may compute on one GPU
   std::optional<std::int64_t> threads;  // per rank; auto
   Communication communication = Communication::automatic;
   bool operator==(const ParallelJob&) const = default;

@@ -16,7 +16,6 @@ struct Restricted {
 };
 
 constexpr Restricted kRestricted[] = {
-    {"model.load_strategy"},
     {"model.load_format"},
     {"model.verify_weights", "header, finite"},
     {"model.architecture_plan"},
@@ -25,15 +24,6 @@ constexpr Restricted kRestricted[] = {
     {"prompts.system"},
     {"prompts.select.shard"},
     {"prompts.on_too_long"},
-    {"sampling.stop"},
-    {"sampling.include_stop_str_in_output"},
-    {"sampling.n"},
-    {"parallel.data_parallel_size"},
-    {"parallel.device", "auto, cpu"},
-    {"parallel.communication", "auto, shm, mpi"},
-    {"engine.prefix_sharing"},
-    {"engine.reproducible", "auto, full, batch"},
-    {"memory.gpu_memory_utilization"},
     {"memory.on_no_fit"},
     {"output.flush_every.prompts"},
     {"output.flush_every.seconds"},

@@ -188,6 +188,11 @@ ModelSpec make_model_spec(const Json& json, const std::string& file) {
   return spec;
 }
 
+std::int64_t ModelSpec::lookback() const noexcept {
+  if (windows.empty() || std::ranges::find(windows, 0) != windows.end()) return 0;
+  return std::ranges::max(windows);
+}
+
 bool ModelSpec::has_layers(bool sparse) const noexcept {
   return std::ranges::find(sparse_layer, sparse ? 1 : 0) != sparse_layer.end();
 }

@@ -51,6 +51,8 @@ struct ModelSpec {
 
   std::int64_t group() const noexcept { return q_heads / kv_heads; }
   bool is_sparse(std::int64_t layer) const noexcept { return sparse_layer[static_cast<std::size_t>(layer)] != 0; }
+  /// Positions that any layer looks back on, its own included, when all have a window; otherwise 0.
+  std::int64_t lookback() const noexcept;
   bool has_layers(bool sparse) const noexcept;  ///< any sparse, or any dense layer
 };
 

@@ -10,7 +10,8 @@ namespace {
 template <class Io, class Row>
 void visit(Io& io, Row& row) {
   for (auto* number : {&row.rank, &row.local_rank, &row.replica, &row.tp_rank, &row.numa_node}) io(*number);
-  for (auto* text : {&row.host, &row.device_kind, &row.device_name, &row.device_uuid, &row.cpu_list}) io(*text);
+  for (auto* text : {&row.host, &row.device_kind, &row.device_name, &row.device_uuid, &row.device_pci, &row.cpu_list})
+    io(*text);
   auto& weights = row.weights;
   for (auto* number : {&weights.bytes_planned, &weights.bytes_touched, &weights.bytes_read, &weights.bytes_owned,
                        &weights.n_tensors, &weights.checksum})

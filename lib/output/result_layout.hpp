@@ -142,6 +142,7 @@ void describe_ranks(Io& root, Result& result) {
   ranks.text_column("device_kind", &RankRow::device_kind);
   ranks.text_column("device_name", &RankRow::device_name);
   ranks.text_column("device_uuid", &RankRow::device_uuid);
+  ranks.text_column("device_pci", &RankRow::device_pci);
   ranks.column("numa_node", &RankRow::numa_node);
   ranks.text_column("cpu_list", &RankRow::cpu_list);
   describe_rank_weights(ranks.subtable("weights"), result);

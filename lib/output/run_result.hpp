@@ -29,7 +29,8 @@ struct PromptRow {
 struct AnswerRow {
   std::int64_t prompt_index = 0;
   std::int32_t sample_index = 0;
-  std::string text;  ///< valid UTF-8; U+FFFD where bytes were none
+  std::string text;              ///< valid UTF-8; U+FFFD where bytes were none
+  std::int64_t text_bytes = -1;  ///< of the decoded ids that belong to the text, where a stop string cuts it; -1: all
   bool text_lossy = false;
   std::vector<std::int32_t> token_ids;
   std::vector<float> logprobs;  ///< [token_ids] of the chosen token, raw distribution, natural log
@@ -55,6 +56,7 @@ struct RankRow {
   std::string device_kind;
   std::string device_name;
   std::string device_uuid;
+  std::string device_pci;  ///< "0000:3b:00.0"; empty on the CPU
   std::int32_t numa_node = -1;
   std::string cpu_list;  ///< "0-1": cores that the rank may use
 
@@ -97,10 +99,11 @@ struct PlanSliceRow {
   std::uint64_t bytes = 0;  ///< as stored
 };
 
-/// One row a scheduler step (thinned).
+/// One row a scheduler step (thinned). preemptions and shared_tokens count from the start.
 struct StepRow {
   double t = 0;
-  std::int32_t sequences = 0, tokens = 0, kv_blocks_used = 0, waiting = 0, preemptions = 0, shared_tokens = 0;
+  std::int32_t sequences = 0, tokens = 0, kv_blocks_used = 0, waiting = 0;
+  std::int64_t preemptions = 0, shared_tokens = 0;
 };
 
 struct EventRow {

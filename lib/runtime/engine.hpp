@@ -3,37 +3,19 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <optional>
+#include <memory>
 #include <vector>
 
 #include "comm/communicator.hpp"
 #include "core/parallel_for.hpp"
-#include "job/sampling.hpp"
 #include "output/run_result.hpp"
-#include "runtime/sampler.hpp"
+#include "runtime/answering.hpp"
+#include "runtime/device_rows.hpp"
+#include "runtime/request.hpp"
 #include "runtime/scheduler.hpp"
 #include "runtime/transformer.hpp"
 
 namespace tpinfer {
-
-/// A prompt ready to run.
-struct Request {
-  std::int64_t prompt_index = 0;
-  std::uint64_t id_hash = 0;  ///< of the prompt's id, for the draws
-  std::vector<std::int32_t> token_ids;
-  SamplingParams params;
-  std::vector<std::vector<std::int32_t>> bad_words = {};  ///< each as ids
-  std::int64_t most_new_tokens = 0;                       ///< under all limits
-  FinishReason at_limit = FinishReason::length;           ///< why it ends at most_new_tokens
-};
-
-/// What all requests share.
-struct EngineContext {
-  std::vector<std::int32_t> eos_ids;
-  std::vector<std::uint8_t> allowed_ids;  ///< [vocab] see SampleContext; empty: all
-  std::int64_t vocab = 0;
-  std::chrono::steady_clock::time_point start;  ///< times are seconds since then
-};
 
 struct EngineTimes {
   double sampling = 0, wait = 0, total = 0;  ///< seconds
@@ -41,43 +23,55 @@ struct EngineTimes {
 
 struct EngineEvents {
   std::function<void(AnswerRow)> answer;                                     ///< finished, without text
-  std::function<void(std::int64_t prompt_index, std::string error)> failed;  ///< that prompt's row fails
+  std::function<void(std::int64_t prompt_index, std::string error)> failed;  ///< one sample of that prompt has failed
   std::function<void(std::int64_t prompt_index, PromptRow& scores)>
       scored;                                ///< prompt_logprobs and prompt_top_* are filled in
   std::function<void(const StepRow&)> step;  ///< after each step
 };
 
-/// Rank 0 of a group: schedules, broadcasts each step, samples from the gathered logits.
+/// The first rank of a group: schedules, broadcasts each step, samples from the gathered logits.
 class Engine {
  public:
+  /// Times are seconds since `start`. `context` must stay.
   Engine(Communicator& comm, Transformer& transformer, ParallelFor& parallel, const SchedulerLimits& limits,
-         EngineContext context);
-  ~Engine();
+         const AnsweringContext& context, std::int64_t vocab, std::chrono::steady_clock::time_point start);
 
-  /// Runs all requests; the others ranks must be in follow() meanwhile. Returns after they were told to stop.
-  void run(std::vector<Request> requests, const EngineEvents& events);
+  /// Answers all requests of the source; the other ranks must be in follow() meanwhile. Returns after they were told to
+  /// stop.
+  void run(RequestSource& source, const EngineEvents& events);
   const EngineTimes& times() const noexcept { return times_; }
 
  private:
-  struct Running;
-  void enqueue(const Request& request, std::int64_t index);
+  void refill(RequestSource& source);
+  void enqueue(std::shared_ptr<const Request> request, std::int32_t sample);
   void take_logits(std::int64_t first, std::int64_t rows, const float* logits);
-  void take_row(Running& running, const LogitRow& row, std::span<const float> logits) const;
+  bool take_on_device(RowChooser& chooser, std::int64_t first, const Tensor& logits);
+  RowTask task(const LogitRow& row) const;
   void after_step(const EngineEvents& events);
-  void finish(Running& running, FinishReason reason, const EngineEvents& events);
+  void end(std::int64_t sequence, Answering::State state, const EngineEvents& events);
+  StepRow step_row(const Step& step) const;
   double now() const;
 
   Communicator& comm_;
   Transformer& transformer_;
   ParallelFor& parallel_;
   Scheduler scheduler_;
-  EngineContext context_;
-  std::vector<Running> running_;  ///< by Sequence::index
-  std::vector<LogitRow> rows_;    ///< of the current step
+  std::int64_t max_sequences_;
+  const AnsweringContext& context_;
+  std::int64_t vocab_;
+  std::chrono::steady_clock::time_point start_;
+  std::vector<std::unique_ptr<Answering>> answerings_;  ///< by Sequence::index; null: free
+  std::vector<std::int64_t> free_;                      ///< of these
+  std::vector<LogitRow> rows_;                          ///< of the current step
+  std::vector<RowOutcome> outcomes_;                    ///< [rows_]
+  std::vector<SamplingScratch> scratch_;                ///< [threads]
+  std::vector<RowTask> tasks_;                          ///< of a block of rows on the device
+  DeviceRows device_rows_;
   EngineTimes times_;
 };
 
-/// The other ranks: runs the steps that rank 0 broadcasts until it says stop; `after_step` is called after each.
+/// The other ranks: runs the steps that the first rank broadcasts until it says stop; `after_step` is called after
+/// each.
 void follow(Communicator& comm, Transformer& transformer, EngineTimes& times, const std::function<void()>& after_step);
 
 }  // namespace tpinfer

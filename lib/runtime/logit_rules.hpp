@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "backend/row_choice.hpp"
 #include "runtime/sampler.hpp"
 
 namespace tpinfer {
@@ -10,5 +11,10 @@ namespace tpinfer {
 /// repetition penalty (prompt and output, once per id), frequency and presence penalty (output; as vLLM),
 /// no_repeat_ngram_size, bad_words, min_new_tokens; ids that no token has are banned. A banned id gets -infinity.
 void apply_logit_rules(std::vector<float>& logits, const SamplingParams& params, const SampleContext& context);
+
+/// The same for a device that holds the logits, but for ids that no token has: what is done to which ids goes to the
+/// end of `edits`.
+void append_logit_edits(std::int64_t vocab, const SamplingParams& params, const SampleContext& context,
+                        std::vector<LogitEdit>& edits);
 
 }  // namespace tpinfer

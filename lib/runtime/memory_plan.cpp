@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "backend/cpu/cpu_sizes.hpp"
+#include "comm/nccl.hpp"
 #include "core/error.hpp"
 
 namespace tpinfer {
@@ -14,8 +16,8 @@ TransformerLimits limits_of(const ModelSpec& spec, const EngineJob& engine, cons
   limits.max_rows = engine.max_num_batched_tokens;
   if (demand) {
     limits.max_model_len = std::clamp<std::int64_t>(demand->longest, 1, limits.max_model_len);
-    limits.max_sequences = std::clamp<std::int64_t>(demand->prompts, 1, limits.max_sequences);
-    limits.max_rows = std::clamp<std::int64_t>(std::max(demand->prompt_tokens, demand->prompts), 1, limits.max_rows);
+    limits.max_sequences = std::clamp<std::int64_t>(demand->sequences, 1, limits.max_sequences);
+    limits.max_rows = std::clamp<std::int64_t>(std::max(demand->prompt_tokens, demand->sequences), 1, limits.max_rows);
   }
   limits.logit_rows = logit_rows_for(spec.vocab, limits.max_rows);
   return limits;
@@ -27,7 +29,8 @@ std::int64_t useful_blocks(const TransformerLimits& limits, std::int64_t block_s
   const std::int64_t blocks_each = (limits.max_model_len + block_size - 1) / block_size;
   const std::int64_t most = limits.max_sequences * blocks_each;
   if (!demand) return most;
-  return std::min(most, demand->all_tokens / block_size + demand->prompts);  // each sequence wastes less than one block
+  return std::min(most,
+                  demand->all_tokens / block_size + demand->sequences);  // each sequence wastes less than one block
 }
 
 std::int64_t blocks_within(std::uint64_t bytes, std::uint64_t per_block) {
@@ -39,6 +42,39 @@ std::string hint_for(const RankMemoryPlan& worst) {
   constexpr std::uint64_t kMebibyte = std::uint64_t{1} << 20;
   return fmt::format("set memory.cpu_memory_limit to {} MiB or more if the machine has it",
                      (worst.total() + kMebibyte - 1) / kMebibyte);
+}
+
+// What the operations of a CPU hold besides the buffers of the forward pass.
+std::uint64_t working_bytes(const ModelSpec& spec, const RankShare& share, const TransformerLimits& limits, DType cache,
+                            int threads) {
+  if (threads == 0) return 0;
+  std::int64_t widest = spec.hidden;
+  for (const Range& range : {share.channels, share.expert_channels, share.shared_channels})
+    widest = std::max(widest, range.count());
+  return cpu_working_bytes({.heads = {share.query_heads.count(), share.kv_heads.count(), spec.head_dim},
+                            .cache = cache,
+                            .most_context = limits.max_model_len,
+                            .widest_inputs = widest,
+                            .mixture = spec.has_layers(true),
+                            .threads = threads});
+}
+
+std::uint64_t cpu_workspace(const ModelSpec& spec, const ShardingPlan& plan, const RankShare& share,
+                            const TransformerLimits& limits, const PlannedDevice& device) {
+  return WorkspaceSizes(spec, share, limits).bytes(device.activation) +
+         working_bytes(spec, share, limits, plan.compute_dtype, device.cpu_threads);
+}
+
+// In the memory of the GPU alone.
+std::uint64_t gpu_workspace(const ModelSpec& spec, const ShardingPlan& plan, const RankShare& share,
+                            const TransformerLimits& limits, const PlannedDevice& device, const EngineJob& engine) {
+  const DType partials = engine.reproducible == Reproducible::full ? DType::float64 : DType::float32;
+  return WorkspaceSizes(spec, share, limits).gpu_bytes(device.activation) +
+         cuda_communicator_bytes(share.rank, plan.ranks, gpu_collectives(spec, plan, limits, partials));
+}
+
+std::uint64_t block_bytes(const KvSpec& spec, const PlannedDevice& device) {
+  return device.cpu_threads > 0 ? cpu_kv_block_bytes(spec) : spec.bytes_per_block();
 }
 
 }  // namespace
@@ -53,9 +89,17 @@ KvSpec kv_spec(const ModelSpec& spec, const RankShare& share, DType dtype, std::
           .dtype = dtype};
 }
 
+DeviceCommunicatorOptions gpu_collectives(const ModelSpec& spec, const ShardingPlan& plan,
+                                          const TransformerLimits& limits, DType partials) {
+  std::int64_t widest = 0;  // part of the vocabulary
+  for (const PlannedRank& rank : plan.per_rank) widest = std::max(widest, rank.share.vocab.count());
+  return {
+      .most_partials = most_partials(spec, limits), .partials = partials, .most_gathered = limits.logit_rows * widest};
+}
+
 MemoryPlan plan_memory(const ModelSpec& spec, const ShardingPlan& plan, const EngineJob& engine,
-                       const KvCacheLimit& cache, DType activation_dtype, const std::vector<std::uint64_t>& budgets,
-                       const std::optional<PromptDemand>& demand) {
+                       const KvCacheLimit& cache, const PlannedDevice& device,
+                       const std::vector<std::uint64_t>& budgets, const std::optional<PromptDemand>& demand) {
   MemoryPlan memory{
       .limits = limits_of(spec, engine, demand), .block_size = engine.kv_block_size, .ranks = {}, .hint = {}};
   const std::int64_t block = engine.kv_block_size;
@@ -67,10 +111,11 @@ MemoryPlan plan_memory(const ModelSpec& spec, const ShardingPlan& plan, const En
   for (const PlannedRank& rank : plan.per_rank) {
     RankMemoryPlan& mine = memory.ranks.emplace_back();
     mine.weights = rank.weights_bytes;
-    mine.workspace = WorkspaceSizes(spec, rank.share, memory.limits).bytes(activation_dtype);
-    if (demand && rank.share.rank == 0) mine.workspace += demand->answer_bytes;
+    mine.workspace = device.cpu_threads > 0 ? cpu_workspace(spec, plan, rank.share, memory.limits, device)
+                                            : gpu_workspace(spec, plan, rank.share, memory.limits, device, engine);
+    if (device.cpu_threads > 0 && demand && rank.share.rank == 0) mine.workspace += demand->answer_bytes;
     mine.budget = budgets[static_cast<std::size_t>(rank.share.rank)];
-    const std::uint64_t per_block = kv_spec(spec, rank.share, plan.compute_dtype, block, 1).bytes_per_block();
+    const std::uint64_t per_block = block_bytes(kv_spec(spec, rank.share, plan.compute_dtype, block, 1), device);
     if (cache.bytes) memory.kv_blocks = std::min(memory.kv_blocks, blocks_within(*cache.bytes, per_block));
     const std::uint64_t fixed = mine.weights + mine.workspace;
     memory.kv_blocks =
@@ -81,7 +126,7 @@ MemoryPlan plan_memory(const ModelSpec& spec, const ShardingPlan& plan, const En
   for (const PlannedRank& rank : plan.per_rank) {
     RankMemoryPlan& mine = memory.ranks[static_cast<std::size_t>(rank.share.rank)];
     mine.kv_cache = static_cast<std::uint64_t>(memory.kv_blocks) *
-                    kv_spec(spec, rank.share, plan.compute_dtype, block, 1).bytes_per_block();
+                    block_bytes(kv_spec(spec, rank.share, plan.compute_dtype, block, 1), device);
     mine.fits = mine.total() <= mine.budget;
     memory.fits = memory.fits && mine.fits;
   }

@@ -8,8 +8,10 @@
 #include "core/bytes.hpp"
 #include "core/error.hpp"
 #include "core/units.hpp"
+#include "model/families_tokenizers.hpp"
 #include "output/part_file.hpp"
 #include "runtime/prompts.hpp"
+#include "runtime/scheduler.hpp"
 #include "runtime/smallest_change.hpp"
 #include "shard/cuts.hpp"
 
@@ -48,18 +50,16 @@ void load_tokenizer(const Job& job, const std::vector<PromptRecord>& records, Pr
   const bool only_ids = !records.empty() && std::ranges::all_of(records, [](const PromptRecord& r) {
     return r.token_ids || !r.error.empty();
   });
-  std::error_code ec;
-  if (only_ids && !std::filesystem::exists(std::filesystem::path(folder) / "tokenizer.json", ec)) {
-    log.warning("{} has no tokenizer.json: answers will have token ids but no text", folder);
+  if (only_ids && !Tokenizer::is_in(folder)) {
+    log.warning("{} has no tokenizer: answers will have token ids but no text", folder);
     return;
   }
-  p.tokenizer = Tokenizer::load(folder);
+  p.tokenizer = Tokenizer::load(folder, kTokenizerClasses);
   if (!p.model) return;
   if (p.tokenizer->vocab_size() > p.model->spec.vocab) {
     const auto id = static_cast<std::int32_t>(p.tokenizer->vocab_size() - 1);
-    fail_input("{}: the token \"{}\" has id {}, but the embedding has only {} rows (vocab_size of config.json)",
-               (std::filesystem::path(folder) / "tokenizer.json").string(), p.tokenizer->id_to_token(id), id,
-               p.model->spec.vocab);
+    fail_input("{}: the token \"{}\" has id {}, but the embedding has only {} rows (vocab_size of config.json)", folder,
+               p.tokenizer->id_to_token(id), id, p.model->spec.vocab);
   }
   p.context.allowed_ids.resize(static_cast<std::size_t>(p.model->spec.vocab));
   for (std::size_t id = 0; id < p.context.allowed_ids.size(); ++id)
@@ -180,10 +180,12 @@ void open_model(const Job& job, Preparation& p, const Log& log, const Attempt& a
 }
 
 // What `count` ranks might use where `budgets` are those of the ranks that are here: the job's own limit each, or else
-// the same memory shared out anew.
-std::vector<std::uint64_t> budgets_of(const Job& job, const std::vector<std::uint64_t>& budgets, int count) {
+// the same memory shared out anew; a GPU more like the smallest for each rank more.
+std::vector<std::uint64_t> budgets_of(const Job& job, Device device, const std::vector<std::uint64_t>& budgets,
+                                      int count) {
   const auto ranks = static_cast<std::size_t>(count);
   if (ranks == budgets.size()) return budgets;
+  if (device == Device::cuda) return std::vector(ranks, *std::ranges::min_element(budgets));
   const std::uint64_t all = std::accumulate(budgets.begin(), budgets.end(), std::uint64_t{0});
   return std::vector(ranks, job.memory.cpu_memory_limit.value_or(all / ranks));
 }
@@ -205,8 +207,9 @@ void refuse_what_does_not_fit(const MemoryPlan& memory) {
 // A sequence longer than a cache of the job's own size cannot run; the others can.
 void fail_prompts_beyond_cache(Preparation& p) {
   std::erase_if(p.requests, [&](const Request& request) {
-    const std::int64_t tokens = static_cast<std::int64_t>(request.token_ids.size()) + request.most_new_tokens;
-    if (tokens <= p.memory.kv_tokens()) return false;
+    const std::int64_t tokens = request.most_tokens();
+    const std::int64_t window = p.model->spec.lookback();
+    if (blocks_at_once(tokens, p.memory.block_size, window) <= p.memory.kv_blocks) return false;
     PromptRow& row = p.prompts[static_cast<std::size_t>(request.prompt_index)];
     row.status = PromptStatus::failed;
     row.error =
@@ -222,29 +225,36 @@ PromptDemand demand_of(const std::vector<Request>& requests) {
   PromptDemand demand;
   for (const Request& request : requests) {
     const auto prompt = static_cast<std::int64_t>(request.token_ids.size());
-    demand.longest = std::max(demand.longest, prompt + request.most_new_tokens);
+    const std::int64_t samples = request.params.n;
+    demand.longest = std::max(demand.longest, request.most_tokens());
     demand.longest_prompt = std::max(demand.longest_prompt, prompt);
-    demand.all_tokens += prompt + request.most_new_tokens;
-    demand.prompt_tokens += prompt;
-    ++demand.prompts;
+    demand.all_tokens += samples * request.most_tokens();
+    demand.prompt_tokens += samples * prompt;
+    demand.sequences += samples;
     // an id and a log probability, 4 bytes each, for each token and each of its alternatives
     const auto scores = [](std::int64_t tokens, const OptionalInt& alternatives) {
       return static_cast<std::uint64_t>(tokens * 8 * (1 + alternatives.value_or(0)));
     };
-    demand.answer_bytes += scores(request.most_new_tokens, request.params.logprobs);
+    demand.answer_bytes += scores(samples * request.most_new_tokens, request.params.logprobs);
     if (request.params.prompt_logprobs) demand.answer_bytes += scores(prompt, request.params.prompt_logprobs);
   }
   return demand;
 }
 
 void check_parallel(const Job& job, int ranks, const Log& log) {
-  if (job.parallel.device == Device::cuda)
+  if (job.parallel.device == Device::cuda && !cuda_available())
     throw Error(ExitCode::usage, "parallel.device: cuda: " + cuda_reason(), "use parallel.device: cpu");
-  if (const auto asked = job.parallel.tensor_parallel_size; asked && *asked != ranks)
+  const std::int64_t replicas = job.parallel.data_parallel_size;
+  if (const auto asked = job.parallel.tensor_parallel_size; asked && *asked * replicas != ranks)
     throw Error(ExitCode::usage,
-                fmt::format("parallel.tensor_parallel_size is {}, but {} ranks were started", *asked, ranks),
-                fmt::format("mpirun -np {}, or leave the key out", *asked));
-  if (job.engine.reproducible == Reproducible::full && !is_reproducible_count(ranks))
+                fmt::format("parallel.tensor_parallel_size is {}{}, but {} ranks were started", *asked,
+                            replicas > 1 ? fmt::format(" and data_parallel_size {}", replicas) : "", ranks),
+                fmt::format("mpirun -np {}, or leave the key out", *asked * replicas));
+  if (ranks % replicas != 0)
+    throw Error(ExitCode::usage,
+                fmt::format("parallel.data_parallel_size is {}, but {} ranks were started", replicas, ranks),
+                "start a multiple of it");
+  if (job.engine.reproducible == Reproducible::full && !is_reproducible_count(static_cast<int>(ranks / replicas)))
     log.warning(
         "engine.reproducible: full holds for 1, 2, 3, 4, 6 and 8 ranks; with {} answers may differ from those in the "
         "last bits",
@@ -270,7 +280,6 @@ bool prepare_prompts(const Job& job, Preparation& p, const Log& log, const OnFau
   collect_eos_ids(p);
   std::int64_t max_model_len = 0;
   if (p.model) {
-    p.context.vocab = p.model->spec.vocab;
     max_model_len =
         std::min(job.engine.max_model_len.value_or(p.model->spec.max_positions), p.model->spec.max_positions);
   }
@@ -278,8 +287,8 @@ bool prepare_prompts(const Job& job, Preparation& p, const Log& log, const OnFau
   return sound && read;
 }
 
-Preparation prepare(const Job& job, const std::vector<std::uint64_t>& budgets, DType (*activation_dtype)(DType compute),
-                    const Log& log, const OnFault& on_fault) {
+Preparation prepare(const Job& job, const std::vector<std::uint64_t>& budgets, Device device, const Log& log,
+                    const OnFault& on_fault) {
   const Attempt attempt(on_fault);
   Preparation p;
   open_model(job, p, log, attempt);
@@ -290,8 +299,9 @@ Preparation prepare(const Job& job, const std::vector<std::uint64_t>& budgets, D
   PlanTerms terms{.engine = job.engine,
                   .kv_cache = job.memory.kv_cache,
                   .compute_dtype = p.model->compute_dtype(job.model.dtype),
-                  .activation_dtype = activation_dtype,
-                  .budgets = [&](int count) { return budgets_of(job, budgets, count); },
+                  .device = device,
+                  .threads = static_cast<int>(job.parallel.threads.value_or(0)),
+                  .budgets = [&](int count) { return budgets_of(job, device, budgets, count); },
                   .demand = prompts ? demand_of(p.requests) : PromptDemand{}};  // unknown: at the least none
   attempt(Part::fit, [&] {
     p.plan = make_sharding_plan(spec, p.model->checkpoint, p.model->claims, ranks, terms.compute_dtype);

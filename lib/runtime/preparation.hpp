@@ -9,7 +9,7 @@
 #include "core/log.hpp"
 #include "job/job.hpp"
 #include "output/run_result.hpp"
-#include "runtime/engine.hpp"
+#include "runtime/answering.hpp"
 #include "runtime/memory_plan.hpp"
 #include "runtime/model_folder.hpp"
 #include "text/tokenizer.hpp"
@@ -25,7 +25,7 @@ struct Preparation {
   MemoryPlan memory;
   std::vector<PromptRow> prompts;  ///< a row each, failed ones with their error
   std::vector<Request> requests;   ///< of the prompts that can run
-  EngineContext context;
+  AnsweringContext context;
 };
 
 /// What of a job a complaint is about.
@@ -50,7 +50,7 @@ PromptDemand demand_of(const std::vector<Request>& requests);
 /// Everything that is done before loading: model, prompts, plan and fit, in this order. `budgets`: bytes that each rank
 /// may use. Without `on_fault` throws the first Error: input, does_not_fit (with the hint of the memory plan), usage.
 /// With it every fault that can be reached is told, and the result is only good for reports.
-Preparation prepare(const Job& job, const std::vector<std::uint64_t>& budgets, DType (*activation_dtype)(DType compute),
-                    const Log& log, const OnFault& on_fault = {});
+Preparation prepare(const Job& job, const std::vector<std::uint64_t>& budgets, Device device, const Log& log,
+                    const OnFault& on_fault = {});
 
 }  // namespace tpinfer

@@ -16,8 +16,8 @@ std::uint64_t bytes_of(const std::unique_ptr<PackedMatrix>& matrix) { return mat
 
 }  // namespace
 
-RankWeights::RankWeights(Backend& backend, const ModelSpec& spec, const RankShare& share, DType compute)
-    : backend_(&backend), spec_(&spec), share_(share), compute_(compute) {
+RankWeights::RankWeights(Backend& backend, const ModelSpec& spec, const RankShare& share, DType compute, DType partials)
+    : backend_(&backend), spec_(&spec), share_(share), compute_(compute), leaves_(partials == DType::float64) {
   embedding_ = backend.create_matrix(
       {.rows = share.vocab.count(), .cols = spec.hidden, .dtype = compute, .lookup_only = !spec.tied_head});
   if (!spec.tied_head)
@@ -58,18 +58,21 @@ void RankWeights::make_attention(LayerWeights& layer) {
   layer.attn_norm_bias = make_vector(has_bias({Role::attn_norm}), spec_->hidden);
   layer.qkv = backend_->create_matrix({.rows = rows, .cols = spec_->hidden, .dtype = compute_});
   layer.qkv_bias = make_vector(has_bias({Role::q, Role::k, Role::v, Role::qkv}), rows);
-  layer.attn_out = backend_->create_matrix(
-      {.rows = spec_->hidden, .cols = q_rows, .dtype = compute_, .leaf_ends = head_leaf_ends(*spec_, share_)});
+  layer.attn_out =
+      backend_->create_matrix({.rows = spec_->hidden,
+                               .cols = q_rows,
+                               .dtype = compute_,
+                               .leaf_ends = leaves_ ? head_leaf_ends(*spec_, share_) : std::vector<std::int64_t>{}});
   layer.attn_out_bias = make_vector(has_bias({Role::attn_out}), spec_->hidden);
 }
 
 MlpWeights RankWeights::make_mlp_weights(Range channels, std::int64_t width) {
   const std::int64_t rows = (spec_->family->block.gated ? 2 : 1) * channels.count();
+  std::vector<std::int64_t> leaf_ends;
+  if (leaves_) leaf_ends = local_leaf_ends(channel_leaf_cuts(width), channels);
   return {.gate_up = backend_->create_matrix({.rows = rows, .cols = spec_->hidden, .dtype = compute_}),
-          .down = backend_->create_matrix({.rows = spec_->hidden,
-                                           .cols = channels.count(),
-                                           .dtype = compute_,
-                                           .leaf_ends = local_leaf_ends(channel_leaf_cuts(width), channels)})};
+          .down = backend_->create_matrix(
+              {.rows = spec_->hidden, .cols = channels.count(), .dtype = compute_, .leaf_ends = std::move(leaf_ends)})};
 }
 
 void RankWeights::make_mlp(LayerWeights& layer) {

@@ -42,8 +42,10 @@ struct LayerWeights {
 /// This rank's weights in its own device memory, addressed by role and layer.
 class RankWeights {
  public:
-  /// Allocates everything for `share`; nothing is loaded yet.
-  RankWeights(Backend& backend, const ModelSpec& spec, const RankShare& share, DType compute);
+  /// Allocates everything for `share`; nothing is loaded yet. Row-parallel matrices have leaves where their partial
+  /// sums are exact: in float64.
+  RankWeights(Backend& backend, const ModelSpec& spec, const RankShare& share, DType compute,
+              DType partials = DType::float64);
 
   const LayerWeights& layer(std::int64_t index) const { return layers_[static_cast<std::size_t>(index)]; }
   const PackedMatrix& embedding() const { return *embedding_; }
@@ -72,6 +74,7 @@ class RankWeights {
   ModelSpec const* spec_;
   RankShare share_;
   DType compute_;
+  bool leaves_;
   std::unique_ptr<PackedMatrix> embedding_;
   std::unique_ptr<PackedMatrix> head_;  ///< null when tied
   std::unique_ptr<PackedMatrix> positions_;

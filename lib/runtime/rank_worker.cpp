@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "comm/nccl.hpp"
 #include "core/bytes.hpp"
 #include "core/error.hpp"
 #include "core/units.hpp"
@@ -58,20 +59,42 @@ int default_threads(int local_ranks) {
   return cores < online ? cores : std::max(1, cores / std::max(1, local_ranks));
 }
 
-RankWorker::RankWorker(const RunSetup& setup, Communicator& comm) : setup_(setup), rank_(comm.rank()) {
+RankWorker::RankWorker(const RunSetup& setup, Communicator& world, Communicator& group, int replica,
+                       const GpuSeat* seat)
+    : setup_(setup), rank_(group.rank()), on_planning_host_(world.host() == 0) {
   row_.memory.resize(kPhases);
-  note_memory(kStart);
-  backend_ = make_cpu_backend(setup.kernel_set, setup.threads > 0 ? setup.threads : default_threads(comm.local_size()));
+  if (!seat) note_memory(kStart);
+  make_backend(world.local_size(), seat);
+  if (seat) note_memory(kStart);  // of the GPU, when it has been started
   const DeviceInfo device = backend_->info();
-  row_.rank = rank_;
+  row_.rank = world.rank();
   row_.host = host_name();
-  row_.local_rank = comm.local_rank();
+  row_.local_rank = world.local_rank();
+  row_.replica = replica;
   row_.tp_rank = rank_;
   row_.device_kind = device.kind;
   row_.device_name = device.name;
   row_.device_uuid = device.uuid;
-  row_.numa_node = device.numa_node;
+  row_.numa_node = seat ? seat->gpu.numa_node : device.numa_node;
   row_.cpu_list = core_list(allowed_cores());
+}
+
+void RankWorker::make_backend(int local_ranks, const GpuSeat* seat) {
+  if (!seat) {
+    auto cpu = make_cpu_backend(setup_.kernel_set, setup_.threads > 0 ? setup_.threads : default_threads(local_ranks));
+    parallel_ = &cpu->parallel();
+    backend_ = std::move(cpu);
+    return;
+  }
+  const bool bound = bind_near(seat->gpu.numa_node);  // before the threads and the pinned memory are made
+  const int threads = bound ? std::max(1, usable_cores() / seat->neighbours) : default_threads(local_ranks);
+  gpu_index_ = seat->gpu.index;
+  auto gpu = make_gpu_backend(
+      {.device = gpu_index_, .threads = setup_.threads > 0 ? setup_.threads : threads, .any_order = setup_.any_order});
+  parallel_ = &gpu->parallel();
+  gpu_ = gpu.get();
+  backend_ = std::move(gpu);
+  row_.device_pci = seat->gpu.pci;
 }
 
 void RankWorker::note_memory(std::size_t phase) {
@@ -82,6 +105,10 @@ void RankWorker::note_memory(std::size_t phase) {
   note.shared = std::max(note.shared, now.shared);
   note.rss = std::max(note.rss, now.rss);
   note.rss_peak = now.rss_peak;
+  if (!gpu_) return;
+  const GpuMemory device = gpu_->memory();
+  note.device_used = std::max(note.device_used, device.total - device.free);
+  note.device_free = device.free;
 }
 
 void RankWorker::watch_memory() {
@@ -103,8 +130,9 @@ void RankWorker::share_reading(Communicator& comm) {
 
 void RankWorker::load(const LoadProgress& progress) {
   try {
-    weights_ = std::make_unique<RankWeights>(
-        *backend_, setup_.spec, setup_.plan.per_rank[static_cast<std::size_t>(rank_)].share, setup_.plan.compute_dtype);
+    weights_ = std::make_unique<RankWeights>(*backend_, setup_.spec,
+                                             setup_.plan.per_rank[static_cast<std::size_t>(rank_)].share,
+                                             setup_.plan.compute_dtype, setup_.partials);
   } catch (...) {
     if (exchange_) exchange_->fail();  // the others must not wait for this rank's part of the reading
     throw;
@@ -115,7 +143,7 @@ void RankWorker::load(const LoadProgress& progress) {
         watch_memory();
         if (progress) progress(done, total);
       },
-      setup_.verify_finite);
+      {.mode = setup_.read_mode, .verify_finite = setup_.verify_finite, .on_planning_host = on_planning_host_});
   check_owned();
   note_memory(kAfterLoad);
 }
@@ -133,41 +161,68 @@ void RankWorker::check_owned() const {
       classes += fmt::format("{}{} ({} instead of {})", classes.empty() ? "" : ", ", roles[c],
                              format_bytes(report_.by_class[c].owned), format_bytes(wanted));
   }
-  throw Error(ExitCode::internal, fmt::format("rank {} owns {} of weights although {} were planned: {}", rank_,
+  throw Error(ExitCode::internal, fmt::format("rank {} owns {} of weights although {} were planned: {}", row_.rank,
                                               format_bytes(owned), format_bytes(planned()), classes));
 }
 
 void RankWorker::compare_replicated(Communicator& comm) const {
-  std::vector<std::uint64_t> mine;
-  for (const ReplicatedChecksum& sum : report_.replicated) mine.push_back(sum.hash);
-  const auto all = comm.gather(std::as_bytes(std::span(mine)), 0, "checksums of replicated tensors");
-  together(comm, "comparing replicated tensors", [&] {
-    for (std::size_t rank = 1; rank < all.size(); ++rank) {
-      std::vector<std::uint64_t> theirs(all[rank].size() / sizeof(std::uint64_t));
-      std::memcpy(theirs.data(), all[rank].data(), all[rank].size());
-      const auto [here, there] = std::ranges::mismatch(mine, theirs);
-      if (here == mine.end() && there == theirs.end()) continue;
-      const auto at = static_cast<std::size_t>(here - mine.begin());
-      throw Error(ExitCode::input,
-                  fmt::format("rank {} read other bytes of {} than rank 0", rank,
-                              at < mine.size() ? report_.replicated[at].name : "the model"),
-                  "do all hosts see the same model folder?");
+  const auto all = comm.gather(std::as_bytes(std::span(report_.common)), 0, "checksums of what ranks share");
+  together(comm, "comparing what ranks share", [&] {
+    std::vector<std::size_t> next(all.size(), 0);  // the sums of each rank are in the order of its parts
+    const auto sum_of = [&](int rank) {
+      const auto r = static_cast<std::size_t>(rank);
+      std::uint64_t sum = 0;
+      if ((next[r] + 1) * sizeof sum > all[r].size())
+        throw Error(ExitCode::internal, fmt::format("rank {} told too few checksums", rank));
+      std::memcpy(&sum, all[r].data() + next[r]++ * sizeof sum, sizeof sum);
+      return sum;
+    };
+    if (all.empty()) return;  // only rank 0 compares
+    for (const CommonPart& part : common_parts(setup_.spec, setup_.plan)) {
+      const std::uint64_t first = sum_of(part.ranks.front());
+      for (std::size_t i = 1; i < part.ranks.size(); ++i)
+        if (sum_of(part.ranks[i]) != first) fail_common(part, part.ranks[i]);
     }
   });
+}
+
+void RankWorker::fail_common(const CommonPart& part, int rank) const {
+  const std::string which = part.whole ? ""
+                                       : fmt::format(" ({} {} to {})", part.axis == 0 ? "rows" : "columns",
+                                                     part.range.begin, part.range.end - 1);
+  throw Error(ExitCode::input,
+              fmt::format("rank {} read other bytes of {}{} than rank {}", rank, setup_.plan.tensors[part.tensor].name,
+                          which, part.ranks.front()),
+              "do all hosts see the same model folder?");
+}
+
+std::uint64_t RankWorker::common_checksum() const {
+  std::uint64_t checksum = 0;
+  std::size_t next = 0;
+  for (const CommonPart& part : common_parts(setup_.spec, setup_.plan)) {
+    if (!std::ranges::binary_search(part.ranks, rank_)) continue;
+    const std::uint64_t sum = report_.common[next++];
+    if (part.whole) checksum = hash_bytes(std::as_bytes(std::span(&sum, 1)), checksum);
+  }
+  return checksum;
 }
 
 void RankWorker::build(Communicator& comm) {
   exchange_.reset();
   const RankShare& share = setup_.plan.per_rank[static_cast<std::size_t>(rank_)].share;
-  const DeviceCommunicatorOptions options{.most_partials = most_partials(setup_.spec, setup_.limits),
-                                          .most_gathered = most_gathered(setup_.spec, setup_.limits),
-                                          .transport = setup_.transport,
-                                          .timeout = setup_.collective_timeout};
-  device_comm_ = make_host_device_communicator(comm, backend_->parallel(), options);
-  kv_ = backend_->create_kv_store(
-      kv_spec(setup_.spec, share, setup_.plan.compute_dtype, setup_.kv_block_size, setup_.kv_blocks));
-  transformer_ =
-      std::make_unique<Transformer>(*backend_, *device_comm_, setup_.spec, share, *weights_, *kv_, setup_.limits);
+  DeviceCommunicatorOptions options = gpu_collectives(setup_.spec, setup_.plan, setup_.limits, setup_.partials);
+  if (!gpu_) options.most_gathered = most_gathered(setup_.spec, setup_.limits);
+  options.transport = setup_.transport;
+  options.timeout = setup_.collective_timeout;
+  device_comm_ = gpu_ ? make_cuda_communicator(comm, {.device = gpu_index_, .stream = gpu_->queue()}, *parallel_,
+                                               options, setup_.shared_gpus)
+                      : make_host_device_communicator(comm, *parallel_, options);
+  together(comm, "making the cache and the buffers", [&] {
+    kv_ = backend_->create_kv_store(
+        kv_spec(setup_.spec, share, setup_.plan.compute_dtype, setup_.kv_block_size, setup_.kv_blocks));
+    transformer_ =
+        std::make_unique<Transformer>(*backend_, *device_comm_, setup_.spec, share, *weights_, *kv_, setup_.limits);
+  });
   note_memory(kAfterKv);
 }
 
@@ -180,14 +235,14 @@ RankRow RankWorker::finish() {
     peak.file_backed = std::max(peak.file_backed, phase.file_backed);
     peak.shared = std::max(peak.shared, phase.shared);
     peak.rss = std::max(peak.rss, phase.rss);
+    peak.device_used = std::max(peak.device_used, phase.device_used);
   }
   RankRow::Weights& w = row_.weights;
   w.bytes_planned = planned();
   w.bytes_owned = weights_->bytes();
   w.n_tensors = report_.tensors;
   w.load_seconds = report_.seconds;
-  for (const ReplicatedChecksum& sum : report_.replicated)
-    w.checksum = hash_bytes(std::as_bytes(std::span(&sum.hash, 1)), w.checksum);
+  w.checksum = common_checksum();
   const auto& by_role = setup_.plan.per_rank[static_cast<std::size_t>(rank_)].bytes_by_role;
   const std::vector<std::string> roles = setup_.plan.role_names();
   for (std::size_t c = 0; c < roles.size(); ++c) {

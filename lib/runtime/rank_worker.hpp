@@ -9,8 +9,10 @@
 #include "comm/device_communicator.hpp"
 #include "output/run_result.hpp"
 #include "runtime/engine.hpp"
+#include "runtime/gpu_choice.hpp"
 #include "runtime/setup.hpp"
 #include "runtime/weight_loader.hpp"
+#include "shard/common_parts.hpp"
 
 namespace tpinfer {
 
@@ -22,19 +24,23 @@ int default_threads(int local_ranks);
 /// One rank of a run: its device, weights, cache and forward pass, and the record of what it did.
 class RankWorker {
  public:
-  RankWorker(const RunSetup& setup, Communicator& comm);
+  /// `world`: all ranks; `group`: those of this rank's replica; `seat`: this rank's GPU, null: on the CPU.
+  RankWorker(const RunSetup& setup, Communicator& world, Communicator& group, int replica, const GpuSeat* seat);
 
   /// Collective: lets the ranks of each host share the reading of row-parallel tensors, where /dev/shm has room.
   void share_reading(Communicator& comm);
   /// Reads this rank's slices. Error(internal) when it owns more than 1.1 times what was planned; names the classes.
   void load(const LoadProgress& progress);
-  /// Collective: compares the replicated tensors over the ranks; Error(input) when a rank read other bytes.
+  /// Collective: compares what several ranks hold alike (replicated tensors, K and V heads that ranks share);
+  /// Error(input) with tensor and ranks when one read other bytes.
   void compare_replicated(Communicator& comm) const;
+  /// Of all that this rank holds like others: the same for the ranks of all replicas that have the same place.
+  std::uint64_t common_checksum() const;
   /// Collective: collectives of the forward pass, cache and buffers.
   void build(Communicator& comm);
 
   Transformer& transformer() { return *transformer_; }
-  ParallelFor& parallel() { return backend_->parallel(); }
+  ParallelFor& parallel() { return *parallel_; }
   EngineTimes& times() { return times_; }
   CommunicationStats communication() const { return device_comm_->stats(); }
   /// Why the collectives fell back to MPI; empty when they did not.
@@ -45,13 +51,19 @@ class RankWorker {
   RankRow finish();
 
  private:
+  void make_backend(int local_ranks, const GpuSeat* seat);
   void note_memory(std::size_t phase);
   void check_owned() const;
+  [[noreturn]] void fail_common(const CommonPart& part, int rank) const;
   std::uint64_t planned() const { return setup_.plan.per_rank[static_cast<std::size_t>(rank_)].weights_bytes; }
 
   const RunSetup& setup_;
   int rank_;
-  std::unique_ptr<CpuBackend> backend_;
+  bool on_planning_host_;  ///< rank 0's
+  std::unique_ptr<Backend> backend_;
+  ParallelFor* parallel_ = nullptr;  ///< the host's threads, of backend_
+  GpuBackend* gpu_ = nullptr;        ///< backend_, when it is one
+  int gpu_index_ = 0;
   std::unique_ptr<DeviceCommunicator> device_comm_;
   std::unique_ptr<RankWeights> weights_;
   std::unique_ptr<KvStore> kv_;

@@ -29,9 +29,10 @@ void describe_model(const Preparation& p, RunResult& r) {
   r.head_dim = spec.head_dim;
 }
 
-void describe_plan(const Preparation& p, RunResult& r) {
-  r.world_size = r.tensor_parallel_size = p.plan.ranks;
-  r.data_parallel_size = 1;
+void describe_plan(const Preparation& p, const std::vector<int>& tp_ranks, RunResult& r) {
+  r.world_size = static_cast<std::int32_t>(tp_ranks.size());
+  r.tensor_parallel_size = p.plan.ranks;
+  r.data_parallel_size = r.world_size / p.plan.ranks;
   for (std::size_t t = 0; t < p.plan.tensors.size(); ++t) {
     const PlannedTensor& tensor = p.plan.tensors[t];
     r.plan_tensors.push_back({.name = tensor.name,
@@ -54,8 +55,10 @@ void describe_plan(const Preparation& p, RunResult& r) {
     }
   }
   r.memory_classes = {"weights", "kv_cache", "workspace"};
-  for (const RankMemoryPlan& rank : p.memory.ranks)
+  for (const int place : tp_ranks) {
+    const RankMemoryPlan& rank = p.memory.ranks[static_cast<std::size_t>(place)];
     r.memory_planned.push_back({rank.weights, rank.kv_cache, rank.workspace});
+  }
   r.weight_classes = p.plan.role_names();
 }
 
@@ -86,13 +89,22 @@ void describe_run(const Job& job, const Preparation& prepared, const RunFacts& f
   result.plan_digest = facts.plan_digest;
   result.reproducible = facts.reproducible;
   describe_model(prepared, result);
-  describe_plan(prepared, result);
+  describe_plan(prepared, facts.tp_ranks, result);
   const auto done = std::ranges::count(result.prompts, PromptStatus::done, &PromptRow::status);
   result.attempts.push_back(
       {.start = facts.created, .end = result.finished, .reason = "finished", .prompts_done = done});
 }
 
+std::vector<StepRow> StepSeries::take() {
+  if (seen_ > 0 && (seen_ - 1) % stride_ != 0) {
+    if (rows_.size() == kMostSteps) rows_.pop_back();
+    rows_.push_back(last_);
+  }
+  return std::move(rows_);
+}
+
 void StepSeries::add(const StepRow& row) {
+  last_ = row;
   if (seen_++ % stride_ != 0) return;
   if (rows_.size() == kMostSteps) {
     std::size_t out = 0;

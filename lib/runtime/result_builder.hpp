@@ -12,6 +12,7 @@ namespace tpinfer {
 struct RunFacts {
   std::string created, command, tpinfer_version, git_commit, hostname, mpi_library, slurm_job_id, kernel_set,
       plan_digest, reproducible;
+  std::vector<int> tp_ranks = {};  ///< [ranks] place of each rank in its replica
 };
 
 /// ISO 8601 UTC of now, e.g. "2026-01-31T12:00:00Z".
@@ -26,10 +27,12 @@ void describe_run(const Job& job, const Preparation& prepared, const RunFacts& f
 class StepSeries {
  public:
   void add(const StepRow& row);
-  std::vector<StepRow> take() { return std::move(rows_); }
+  /// All that were kept, and the last one.
+  std::vector<StepRow> take();
 
  private:
   std::vector<StepRow> rows_;
+  StepRow last_;
   std::int64_t stride_ = 1;
   std::int64_t seen_ = 0;
 };

@@ -55,17 +55,20 @@ std::int32_t best_id(std::span<const float> logits) {
 }
 
 // top_k as Hugging Face: everything below the k-th highest logit goes (ties with it stay).
-void keep_top_k(std::vector<float>& logits, std::int64_t k) {
+void keep_top_k(SamplingScratch& scratch, std::int64_t k) {
+  std::vector<float>& logits = scratch.logits;
   if (k <= 0 || k >= static_cast<std::int64_t>(logits.size())) return;
-  std::vector<float> sorted = logits;
+  std::vector<float>& sorted = scratch.sorted;
+  sorted = logits;
   std::nth_element(sorted.begin(), sorted.begin() + (k - 1), sorted.end(), std::greater<>());
   const float least = sorted[static_cast<std::size_t>(k - 1)];
   for (float& v : logits)
     if (v < least) v = kMinusInfinity;
 }
 
-Distribution softmax(const std::vector<float>& logits) {
-  Distribution d;
+void softmax(const std::vector<float>& logits, Distribution& d) {
+  d.ids.clear();
+  d.probabilities.clear();
   const float best = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
   for (std::size_t id = 0; id < logits.size(); ++id) {
@@ -75,7 +78,6 @@ Distribution softmax(const std::vector<float>& logits) {
     sum += d.probabilities.back();
   }
   for (double& p : d.probabilities) p /= sum;
-  return d;
 }
 
 // Drops the entries that `keep` does not name and scales the rest to a sum of 1.
@@ -95,13 +97,17 @@ void keep_only(Distribution& d, const std::vector<std::uint8_t>& keep) {
 
 // top_p as Hugging Face: from the least probable up, ids go while their summed probability is at most 1 - top_p; the
 // best always stays.
-void keep_top_p(Distribution& d, double top_p) {
+void keep_top_p(SamplingScratch& scratch, double top_p) {
   if (top_p >= 1.0) return;
-  std::vector<std::uint32_t> order(d.ids.size());
+  Distribution& d = scratch.distribution;
+  std::vector<std::uint32_t>& order = scratch.order;
+  order.resize(d.ids.size());
   std::iota(order.begin(), order.end(), 0U);
-  std::ranges::stable_sort(order,
-                           [&](std::uint32_t a, std::uint32_t b) { return d.probabilities[a] > d.probabilities[b]; });
-  std::vector<std::uint8_t> keep(d.ids.size(), 1);
+  std::ranges::sort(order, [&](std::uint32_t a, std::uint32_t b) {
+    return d.probabilities[a] > d.probabilities[b] || (d.probabilities[a] == d.probabilities[b] && a < b);
+  });
+  std::vector<std::uint8_t>& keep = scratch.keep;
+  keep.assign(d.ids.size(), 1);
   double dropped = 0;
   for (std::size_t i = order.size() - 1; i > 0; --i) {
     dropped += d.probabilities[order[i]];
@@ -112,10 +118,12 @@ void keep_top_p(Distribution& d, double top_p) {
 }
 
 // min_p: ids whose probability is below min_p times the highest go.
-void keep_min_p(Distribution& d, double min_p) {
+void keep_min_p(SamplingScratch& scratch, double min_p) {
   if (min_p <= 0.0) return;
+  Distribution& d = scratch.distribution;
   const double least = min_p * *std::ranges::max_element(d.probabilities);
-  std::vector<std::uint8_t> keep;
+  std::vector<std::uint8_t>& keep = scratch.keep;
+  keep.clear();
   for (const double p : d.probabilities) keep.push_back(p >= least ? 1 : 0);
   keep_only(d, keep);
 }
@@ -133,50 +141,67 @@ RowStatistics row_statistics(std::span<const float> logits) {
   return {.log_normaliser = static_cast<double>(best) + std::log(total), .finite = true};
 }
 
-std::vector<TokenLogprob> top_logprobs(std::span<const float> logits, const RowStatistics& row, std::int64_t k) {
+void top_logprobs(std::span<const float> logits, const RowStatistics& row, std::int64_t k,
+                  std::vector<TokenLogprob>& top) {
   const std::size_t count = std::min(static_cast<std::size_t>(std::max<std::int64_t>(k, 0)), logits.size());
-  std::vector<TokenLogprob> top;
-  if (count == 0) return top;
-  std::vector<std::int32_t> heap;  // the best so far, the worst of them in front
-  const auto by_quality = [&](std::int32_t a, std::int32_t b) { return better(logits, a, b); };
+  top.clear();
+  if (count == 0) return;
+  // a heap of the best so far, the worst of them in front
+  const auto by_quality = [&](const TokenLogprob& a, const TokenLogprob& b) { return better(logits, a.id, b.id); };
   for (std::int32_t id = 0; static_cast<std::size_t>(id) < logits.size(); ++id) {
-    if (heap.size() == count) {
-      if (!better(logits, id, heap.front())) continue;
-      std::ranges::pop_heap(heap, by_quality);
-      heap.pop_back();
+    if (top.size() == count) {
+      if (!better(logits, id, top.front().id)) continue;
+      std::ranges::pop_heap(top, by_quality);
+      top.pop_back();
     }
-    heap.push_back(id);
-    std::ranges::push_heap(heap, by_quality);
+    top.push_back({id, 0.0F});
+    std::ranges::push_heap(top, by_quality);
   }
-  std::ranges::sort(heap, by_quality);
-  for (const std::int32_t id : heap) top.push_back({id, logprob_of(logits, row, id)});
-  return top;
+  std::ranges::sort(top, by_quality);
+  for (TokenLogprob& entry : top) entry.logprob = logprob_of(logits, row, entry.id);
 }
 
-Distribution next_token_distribution(std::span<const float> logits, const SamplingParams& params,
-                                     const SampleContext& context) {
-  std::vector<float> usable(logits.begin(), logits.end());
+const Distribution& next_token_distribution(std::span<const float> logits, const SamplingParams& params,
+                                            const SampleContext& context, SamplingScratch& scratch) {
+  std::vector<float>& usable = scratch.logits;
+  Distribution& d = scratch.distribution;
+  d.ids.clear();
+  d.probabilities.clear();
+  usable.assign(logits.begin(), logits.end());
   apply_logit_rules(usable, params, context);
   const std::int32_t best = best_id(usable);
-  if (usable[static_cast<std::size_t>(best)] == kMinusInfinity) return {};
-  if (!params.do_sample || params.temperature == 0) return {.ids = {best}, .probabilities = {1.0}};
+  if (usable[static_cast<std::size_t>(best)] == kMinusInfinity) return d;
+  // a temperature so low that the scaled logits would overflow is as zero
+  const double scaled = static_cast<double>(usable[static_cast<std::size_t>(best)]) / params.temperature;
+  if (!params.do_sample || params.temperature == 0 || !(std::abs(scaled) <= std::numeric_limits<float>::max())) {
+    d.ids.push_back(best);
+    d.probabilities.push_back(1.0);
+    return d;
+  }
   for (float& v : usable) v = static_cast<float>(static_cast<double>(v) / params.temperature);
-  keep_top_k(usable, params.top_k);
-  Distribution d = softmax(usable);
-  keep_top_p(d, params.top_p);
-  keep_min_p(d, params.min_p);
+  keep_top_k(scratch, params.top_k);
+  softmax(usable, d);
+  keep_top_p(scratch, params.top_p);
+  keep_min_p(scratch, params.min_p);
   return d;
 }
 
-std::int32_t sample_token(std::span<const float> logits, const SamplingParams& params, const SampleContext& context) {
-  const Distribution d = next_token_distribution(logits, params, context);
-  const double u = uniform_draw(context.draw);
+std::int32_t draw_token(const Distribution& d, const DrawKey& key) {
+  const double u = uniform_draw(key);
   double cumulative = 0;
+  std::int32_t last = -1;  // the probabilities may sum to a little less than u
   for (std::size_t i = 0; i < d.ids.size(); ++i) {
+    if (d.probabilities[i] <= 0) continue;
+    last = d.ids[i];
     cumulative += d.probabilities[i];
-    if (u < cumulative) return d.ids[i];
+    if (u < cumulative) return last;
   }
-  return d.ids.empty() ? -1 : d.ids.back();
+  return last;
+}
+
+std::int32_t sample_token(std::span<const float> logits, const SamplingParams& params, const SampleContext& context,
+                          SamplingScratch& scratch) {
+  return draw_token(next_token_distribution(logits, params, context, scratch), context.draw);
 }
 
 }  // namespace tpinfer

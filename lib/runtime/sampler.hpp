@@ -29,8 +29,9 @@ inline float logprob_of(std::span<const float> logits, const RowStatistics& row,
   return static_cast<float>(static_cast<double>(logits[static_cast<std::size_t>(id)]) - row.log_normaliser);
 }
 
-/// The k most probable ids, best first; equal logits in ascending id.
-std::vector<TokenLogprob> top_logprobs(std::span<const float> logits, const RowStatistics& row, std::int64_t k);
+/// The k most probable ids into `top`, best first; equal logits in ascending id.
+void top_logprobs(std::span<const float> logits, const RowStatistics& row, std::int64_t k,
+                  std::vector<TokenLogprob>& top);
 
 /// What the next token may depend on besides the logits.
 struct SampleContext {
@@ -49,13 +50,35 @@ struct Distribution {
   std::vector<double> probabilities;
 };
 
+/// Memory of next_token_distribution() that lasts from row to row.
+struct SamplingScratch {
+  Distribution distribution;
+  std::vector<float> logits, sorted;
+  std::vector<std::uint32_t> order;
+  std::vector<std::uint8_t> keep;
+};
+
 /// Exact next-token distribution in Hugging Face's order of the parameters; greedy gives one id. Without ids when every
 /// id is banned or at -infinity.
-Distribution next_token_distribution(std::span<const float> logits, const SamplingParams& params,
-                                     const SampleContext& context);
+const Distribution& next_token_distribution(std::span<const float> logits, const SamplingParams& params,
+                                            const SampleContext& context, SamplingScratch& scratch);
+inline Distribution next_token_distribution(std::span<const float> logits, const SamplingParams& params,
+                                            const SampleContext& context) {
+  SamplingScratch scratch;
+  return next_token_distribution(logits, params, context, scratch);
+}
+
+/// The id whose share of [0, 1), in ascending id, holds the draw; -1 when there are no ids.
+std::int32_t draw_token(const Distribution& distribution, const DrawKey& key);
 
 /// Next token: greedy (highest logit, ties to the lowest id) or drawn by the counter-based generator; -1 when no id may
 /// come.
-std::int32_t sample_token(std::span<const float> logits, const SamplingParams& params, const SampleContext& context);
+std::int32_t sample_token(std::span<const float> logits, const SamplingParams& params, const SampleContext& context,
+                          SamplingScratch& scratch);
+inline std::int32_t sample_token(std::span<const float> logits, const SamplingParams& params,
+                                 const SampleContext& context) {
+  SamplingScratch scratch;
+  return sample_token(logits, params, context, scratch);
+}
 
 }  // namespace tpinfer

@@ -22,6 +22,16 @@ std::vector<std::byte> encode_setup(const RunSetup& setup, const std::string& co
   w.put(setup.threads);
   w.put(setup.transport);
   w.put(setup.collective_timeout);
+  w.put(setup.read_mode);
+  w.put(setup.partials);
+  w.put(setup.replicas);
+  w.put(setup.prefix_sharing);
+  w.put(setup.eos_ids);
+  w.put(setup.allowed_ids);
+  w.put(setup.tokenizer_folder);
+  w.put(setup.gpu);
+  w.put(setup.shared_gpus);
+  w.put(setup.any_order);
   w.put(setup.verify_finite);
   return w.take();
 }
@@ -44,6 +54,16 @@ RunSetup decode_setup(std::span<const std::byte> bytes) {
   setup.threads = r.get<int>();
   setup.transport = r.get<Transport>();
   setup.collective_timeout = r.get<double>();
+  setup.read_mode = r.get<ReadMode>();
+  setup.partials = r.get<DType>();
+  setup.replicas = r.get<int>();
+  setup.prefix_sharing = r.get<bool>();
+  r.get_list(setup.eos_ids);
+  r.get_list(setup.allowed_ids);
+  setup.tokenizer_folder = r.get_string();
+  setup.gpu = r.get<bool>();
+  setup.shared_gpus = r.get<bool>();
+  setup.any_order = r.get<bool>();
   setup.verify_finite = r.get<bool>();
   return setup;
 }

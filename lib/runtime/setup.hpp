@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend/factory.hpp"
+#include "checkpoint/weight_file.hpp"
 #include "comm/device_communicator.hpp"
 #include "runtime/memory_plan.hpp"
 #include "shard/sharding_plan.hpp"
@@ -24,7 +25,17 @@ struct RunSetup {
   int threads = 0;  ///< per rank; 0: the cores that a rank may use, shared out
   Transport transport = Transport::automatic;
   double collective_timeout = 300;
-  bool verify_finite = false;  ///< refuse weights that are NaN or infinite
+  ReadMode read_mode = ReadMode::automatic;
+  DType partials = DType::float64;  ///< of row-parallel sums: float32 where they need not be reproducible
+  int replicas = 1;                 ///< groups of ranks that each hold the whole model
+  bool prefix_sharing = true;
+  std::vector<std::int32_t> eos_ids;  ///< see AnsweringContext, for replicas
+  std::vector<std::uint8_t> allowed_ids;
+  std::string tokenizer_folder;  ///< not empty: replicas need it, to see stop strings
+  bool gpu = false;              ///< ranks compute on the GPUs of their GpuChoice
+  bool shared_gpus = false;      ///< several ranks on one of them
+  bool any_order = false;        ///< GPU: products may depend on the rows of a batch
+  bool verify_finite = false;    ///< refuse weights that are NaN or infinite
 };
 
 /// The setup as rank 0 broadcasts it; `config_text` is the model's config.json, from which each rank resolves the model

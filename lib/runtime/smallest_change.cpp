@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "backend/factory.hpp"
+#include "core/units.hpp"
+#include "runtime/rank_worker.hpp"
 
 namespace tpinfer {
 namespace {
@@ -126,7 +128,12 @@ class ChangeSearch {
 
   std::string needed() {
     use_ranks(terms_, ranks_);
-    return plan_memory(model_.spec, plan_, terms_).hint;
+    const MemoryPlan memory = plan_memory(model_.spec, plan_, terms_);
+    if (terms_.device != Device::cuda) return memory.hint;
+    std::uint64_t most = 0;
+    for (const RankMemoryPlan& rank : memory.ranks) most = std::max(most, rank.total());
+    return fmt::format("use GPUs of which a rank may take {}, or raise memory.gpu_memory_utilization",
+                       format_bytes_binary(most));
   }
 
   const ModelFolder& model_;
@@ -138,8 +145,11 @@ class ChangeSearch {
 }  // namespace
 
 MemoryPlan plan_memory(const ModelSpec& spec, const ShardingPlan& plan, const PlanTerms& terms) {
-  return plan_memory(spec, plan, terms.engine, terms.kv_cache, terms.activation_dtype(plan.compute_dtype),
-                     terms.budgets(plan.ranks), terms.demand);
+  PlannedDevice device{.activation = plan.compute_dtype};
+  if (terms.device != Device::cuda)
+    device = {cpu_activation_dtype(plan.compute_dtype),
+              terms.threads > 0 ? terms.threads : default_threads(plan.ranks)};
+  return plan_memory(spec, plan, terms.engine, terms.kv_cache, device, terms.budgets(plan.ranks), terms.demand);
 }
 
 std::string smallest_change(const ModelFolder& model, const PlanTerms& terms, int ranks) {

@@ -16,7 +16,8 @@ struct PlanTerms {
   EngineJob engine;
   KvCacheLimit kv_cache;
   DType compute_dtype = DType::float32;
-  DType (*activation_dtype)(DType compute) = nullptr;
+  Device device = Device::cpu;                                   ///< cpu or cuda
+  int threads = 0;                                               ///< of a rank on the CPU; 0: its share of the cores
   std::function<std::vector<std::uint64_t>(int ranks)> budgets;  ///< bytes that each of so many ranks may use
   std::optional<PromptDemand> demand;
 };

@@ -15,7 +15,8 @@ struct Step {
   std::vector<std::int32_t> row_begin;                 ///< [sequences + 1]
   std::vector<std::int32_t> block_table;               ///< [sequences, table_width], -1 beyond a sequence's blocks
   std::int32_t table_width = 0;
-  std::vector<std::int32_t> logit_rows;  ///< rows whose logits are wanted, ascending
+  std::vector<std::int32_t> block_copies;  ///< pairs of cache blocks (from, to), copied before the rows are computed
+  std::vector<std::int32_t> logit_rows;    ///< rows whose logits are wanted, ascending
 
   std::int64_t rows() const noexcept { return static_cast<std::int64_t>(tokens.size()); }
   std::int64_t sequences() const noexcept { return static_cast<std::int64_t>(row_begin.size()) - 1; }

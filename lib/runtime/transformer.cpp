@@ -1,6 +1,7 @@
 #include "runtime/transformer.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "core/error.hpp"
 
@@ -24,6 +25,7 @@ std::uint64_t of_type(std::int64_t count, DType dtype) { return static_cast<std:
 Transformer::Transformer(Backend& backend, DeviceCommunicator& comm, const ModelSpec& spec, const RankShare& share,
                          const RankWeights& weights, KvStore& kv, const TransformerLimits& limits)
     : backend_(backend),
+      chooser_(dynamic_cast<RowChooser*>(&backend)),
       comm_(comm),
       spec_(spec),
       share_(share),
@@ -31,7 +33,8 @@ Transformer::Transformer(Backend& backend, DeviceCommunicator& comm, const Model
       kv_(kv),
       limits_(limits),
       heads_{share.query_heads.count(), share.kv_heads.count(), spec.head_dim},
-      act_dtype_(backend.activation_dtype(kv.spec().dtype)) {
+      act_dtype_(backend.activation_dtype(kv.spec().dtype)),
+      graphs_(backend, comm, limits, kv.spec().block_size) {
   const std::vector<std::int64_t> cuts = even_cuts(spec.vocab, share.ranks);
   for (std::size_t r = 0; r + 1 < cuts.size(); ++r) vocab_widths_.push_back(cuts[r + 1] - cuts[r]);
   const WorkspaceSizes n(spec, share, limits);
@@ -79,10 +82,11 @@ NormParams Transformer::norm_params(const DeviceBuffer& weight, const DeviceBuff
 
 StepBatch Transformer::upload(const Step& step) {
   staging_.clear();
-  std::vector<std::size_t> begins;
+  std::array<std::size_t, 6> begins;
+  std::size_t next = 0;
   for (const auto* list :
        {&step.tokens, &step.positions, &step.slots, &step.row_begin, &step.block_table, &step.logit_rows}) {
-    begins.push_back(staging_.size());
+    begins[next++] = staging_.size();
     staging_.insert(staging_.end(), list->begin(), list->end());
   }
   const std::size_t bytes = staging_.size() * sizeof(std::int32_t);
@@ -109,10 +113,11 @@ StepBatch Transformer::upload(const Step& step) {
 }
 
 void Transformer::embed(const StepBatch& batch) {
-  backend_.embed(weights_.embedding(), share_.vocab.begin, batch, comm_.partials());
-  comm_.reduce(batch.rows * spec_.hidden, residual_.as<float>());
-  if (const PackedMatrix* table = weights_.positions())
-    backend_.add_rows(*table, batch.positions, activations(residual_, DType::float32, batch.rows, spec_.hidden));
+  const Tensor residual = activations(residual_, DType::float32, batch.rows, spec_.hidden);
+  const Tensor partials = comm_.partials(residual);
+  backend_.embed(weights_.embedding(), share_.vocab.begin, batch, partials);
+  comm_.reduce(partials, residual);
+  if (const PackedMatrix* table = weights_.positions()) backend_.add_rows(*table, batch.positions, residual);
 }
 
 void Transformer::attention_block(std::int64_t index, const StepBatch& batch) {
@@ -129,25 +134,29 @@ void Transformer::attention_block(std::int64_t index, const StepBatch& batch) {
   const AttentionParams params{.scale = static_cast<float>(spec_.attention_scale),
                                .window = spec_.windows[static_cast<std::size_t>(index)]};
   backend_.attention(q, heads_, params, batch, kv_, index, attended);
-  backend_.matmul_partial(*layer.attn_out, attended, comm_.partials());
-  comm_.reduce(batch.rows * spec_.hidden, total_.as<float>());
+  const Tensor total = activations(total_, DType::float32, batch.rows, spec_.hidden);
+  const Tensor partials = comm_.partials(total);
+  backend_.matmul_partial(*layer.attn_out, attended, partials);
+  comm_.reduce(partials, total);
   backend_.add_residual(residual, total_.as<float>(), layer.attn_out_bias.as<float>());
 }
 
-void Transformer::dense_partials(const LayerWeights& layer, std::int64_t rows) {
+void Transformer::dense_partials(const LayerWeights& layer, const Tensor& partials) {
   const bool gated = spec_.family->block.gated;
+  const std::int64_t rows = partials.rows;
   const std::int64_t channels = share_.channels.count();
   const Tensor up = activations(gate_up_, DType::float32, rows, gated ? 2 * channels : channels);
   const Tensor activated = activations(activated_, act_dtype_, rows, channels);
   backend_.matmul(*layer.mlp.gate_up, activations(normed_, act_dtype_, rows, spec_.hidden),
                   layer.gate_up_bias.as<float>(), up);
   backend_.activate(up, backend_activation(spec_.activation), gated, activated);
-  backend_.matmul_partial(*layer.mlp.down, activated, comm_.partials());
+  backend_.matmul_partial(*layer.mlp.down, activated, partials);
 }
 
 // The routed experts and the shared one give one partial sum, so that the layer needs one reduction.
-void Transformer::expert_partials(const LayerWeights& layer, std::int64_t rows) {
+void Transformer::expert_partials(const LayerWeights& layer, const Tensor& partials) {
   const bool shared = spec_.shared_ffn > 0;
+  const std::int64_t rows = partials.rows;
   const std::int64_t slots = expert_slots(spec_);
   const Tensor residual = activations(residual_, DType::float32, rows, spec_.hidden);
   const Tensor router_in = activations(router_in_, DType::float32, rows, spec_.hidden);
@@ -170,7 +179,7 @@ void Transformer::expert_partials(const LayerWeights& layer, std::int64_t rows) 
       .up = activations(expert_up_, DType::float32, rows * slots, gated ? 2 * channels : channels),
       .activated = activations(expert_activated_, act_dtype_, rows * slots, channels)};
   backend_.experts(expert_list_, activations(normed_, act_dtype_, rows, spec_.hidden), routing,
-                   backend_activation(spec_.activation), gated, scratch, comm_.partials());
+                   backend_activation(spec_.activation), gated, scratch, partials);
 }
 
 void Transformer::mlp_block(std::int64_t index, const StepBatch& batch) {
@@ -178,36 +187,17 @@ void Transformer::mlp_block(std::int64_t index, const StepBatch& batch) {
   const Tensor residual = activations(residual_, DType::float32, batch.rows, spec_.hidden);
   backend_.norm(residual, norm_params(layer.mlp_norm, layer.mlp_norm_bias),
                 activations(normed_, act_dtype_, batch.rows, spec_.hidden));
+  const Tensor total = activations(total_, DType::float32, batch.rows, spec_.hidden);
+  const Tensor partials = comm_.partials(total);
   if (spec_.is_sparse(index))
-    expert_partials(layer, batch.rows);
+    expert_partials(layer, partials);
   else
-    dense_partials(layer, batch.rows);
-  comm_.reduce(batch.rows * spec_.hidden, total_.as<float>());
+    dense_partials(layer, partials);
+  comm_.reduce(partials, total);
   backend_.add_residual(residual, total_.as<float>(), layer.down_bias.as<float>());
 }
 
-void Transformer::logits(const Step& step, const StepBatch& batch, const LogitSink& sink) {
-  const Tensor residual = activations(residual_, DType::float32, batch.rows, spec_.hidden);
-  const auto wanted = static_cast<std::int64_t>(step.logit_rows.size());
-  for (std::int64_t first = 0; first < wanted; first += limits_.logit_rows) {
-    const std::int64_t rows = std::min(limits_.logit_rows, wanted - first);
-    const Tensor picked = activations(head_in_, DType::float32, rows, spec_.hidden);
-    const Tensor normed = activations(head_normed_, act_dtype_, rows, spec_.hidden);
-    backend_.gather_rows(residual, logit_index_ + first, picked);
-    backend_.norm(picked, norm_params(weights_.final_norm(), weights_.final_norm_bias()), normed);
-    backend_.matmul(weights_.head(), normed, nullptr,
-                    activations(local_logits_, DType::float32, rows, share_.vocab.count()));
-    comm_.gather_columns(local_logits_.as<float>(), rows, vocab_widths_, all_logits_.as<float>());
-    if (share_.rank != 0) continue;
-    backend_.copy_to_host(host_logits_.data(), all_logits_.data(),
-                          static_cast<std::size_t>(rows * spec_.vocab) * sizeof(float));
-    backend_.synchronize();
-    sink(first, rows, host_logits_.data());
-  }
-}
-
-void Transformer::forward(const Step& step, const LogitSink& sink) {
-  const StepBatch batch = upload(step);
+void Transformer::layers(const StepBatch& batch) {
   embed(batch);
   if (after_layer) after_layer(-1, activations(residual_, DType::float32, batch.rows, spec_.hidden));
   for (std::int64_t layer = 0; layer < spec_.layers; ++layer) {
@@ -215,7 +205,49 @@ void Transformer::forward(const Step& step, const LogitSink& sink) {
     mlp_block(layer, batch);
     if (after_layer) after_layer(layer, activations(residual_, DType::float32, batch.rows, spec_.hidden));
   }
-  logits(step, batch, sink);
+}
+
+void Transformer::head(const StepBatch& batch, std::int64_t first, std::int64_t rows) {
+  const Tensor residual = activations(residual_, DType::float32, batch.rows, spec_.hidden);
+  const Tensor picked = activations(head_in_, DType::float32, rows, spec_.hidden);
+  const Tensor normed = activations(head_normed_, act_dtype_, rows, spec_.hidden);
+  backend_.gather_rows(residual, logit_index_ + first, picked);
+  backend_.norm(picked, norm_params(weights_.final_norm(), weights_.final_norm_bias()), normed);
+  backend_.matmul(weights_.head(), normed, nullptr,
+                  activations(local_logits_, DType::float32, rows, share_.vocab.count()));
+  comm_.gather_columns(local_logits_.as<float>(), rows, vocab_widths_, all_logits_.as<float>());
+}
+
+void Transformer::hand_out(std::int64_t first, std::int64_t rows, const LogitSink& sink) {
+  if (share_.rank != 0) return;
+  if (chooser_ && on_device && on_device(*chooser_, first, activations(all_logits_, DType::float32, rows, spec_.vocab)))
+    return comm_.throw_if_failed();
+  backend_.copy_to_host(host_logits_.data(), all_logits_.data(),
+                        static_cast<std::size_t>(rows * spec_.vocab) * sizeof(float));
+  backend_.synchronize();
+  comm_.throw_if_failed();
+  sink(first, rows, host_logits_.data());
+}
+
+void Transformer::forward(const Step& step, const LogitSink& sink) {
+  if (!step.block_copies.empty()) backend_.copy_kv_blocks(kv_, step.block_copies);
+  const auto wanted = static_cast<std::int64_t>(step.logit_rows.size());
+  if (const Step* padded = after_layer ? nullptr : graphs_.fit(step)) {
+    StepBatch batch = upload(*padded);
+    batch.max_context = graphs_.most_context();
+    graphs_.run([&] {
+      layers(batch);
+      head(batch, 0, batch.rows);
+    });
+    return hand_out(0, wanted, sink);
+  }
+  const StepBatch batch = upload(step);
+  layers(batch);
+  for (std::int64_t first = 0; first < wanted; first += limits_.logit_rows) {
+    const std::int64_t rows = std::min(limits_.logit_rows, wanted - first);
+    head(batch, first, rows);
+    hand_out(first, rows, sink);
+  }
 }
 
 }  // namespace tpinfer

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "backend/backend.hpp"
+#include "backend/row_choice.hpp"
 #include "comm/device_communicator.hpp"
+#include "runtime/decode_graphs.hpp"
 #include "runtime/rank_weights.hpp"
 #include "runtime/step.hpp"
 #include "runtime/workspace.hpp"
@@ -28,6 +30,13 @@ class Transformer {
   /// Runs one step on this rank (all ranks of the group run the same one). `sink` is called on rank 0 only.
   void forward(const Step& step, const LogitSink& sink);
 
+  /// Asked first, on rank 0, where the device can choose tokens: false when it has not done what the sink is for.
+  /// Logits [rows, vocab] from number `first` of Step::logit_rows on.
+  std::function<bool(RowChooser& chooser, std::int64_t first, const Tensor& logits)> on_device;
+
+  /// Steps that were run from a graph of the device so far.
+  std::uint64_t graph_runs() const noexcept { return graphs_.runs(); }
+
   /// Copies the residual stream [rows, hidden] of the last step after `layer` layers; for tests. Set before forward().
   std::function<void(std::int64_t layer, const Tensor& residual)> after_layer;
 
@@ -36,13 +45,17 @@ class Transformer {
   void embed(const StepBatch& batch);
   void attention_block(std::int64_t layer, const StepBatch& batch);
   void mlp_block(std::int64_t layer, const StepBatch& batch);
-  void dense_partials(const LayerWeights& layer, std::int64_t rows);
-  void expert_partials(const LayerWeights& layer, std::int64_t rows);
-  void logits(const Step& step, const StepBatch& batch, const LogitSink& sink);
+  void dense_partials(const LayerWeights& layer, const Tensor& partials);
+  void expert_partials(const LayerWeights& layer, const Tensor& partials);
+  void layers(const StepBatch& batch);
+  /// Logits of `rows` rows from number `first` of Step::logit_rows on, gathered on rank 0.
+  void head(const StepBatch& batch, std::int64_t first, std::int64_t rows);
+  void hand_out(std::int64_t first, std::int64_t rows, const LogitSink& sink);
   NormParams norm_params(const DeviceBuffer& weight, const DeviceBuffer& bias) const;
   Tensor activations(const DeviceBuffer& buffer, DType dtype, std::int64_t rows, std::int64_t cols) const;
 
   Backend& backend_;
+  RowChooser* chooser_;  ///< backend_, when it is one
   DeviceCommunicator& comm_;
   const ModelSpec& spec_;
   RankShare share_;
@@ -51,6 +64,7 @@ class Transformer {
   TransformerLimits limits_;
   AttentionHeads heads_;
   DType act_dtype_;
+  DecodeGraphs graphs_;
   std::vector<std::int64_t> vocab_widths_;  ///< vocabulary rows of each rank
 
   DeviceBuffer residual_, total_;                          ///< [max_rows, hidden] float32

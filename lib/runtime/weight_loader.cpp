@@ -6,52 +6,87 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 #include <map>
+#include <memory>
 
-#include "checkpoint/mapped_file.hpp"
-#include "core/bytes.hpp"
+#include "checkpoint/weight_file.hpp"
 #include "core/error.hpp"
+#include "runtime/common_checksums.hpp"
 #include "runtime/finite.hpp"
 
 namespace tpinfer {
 namespace {
 
-// The bytes of one tensor in its mapping, seen as [rows, cols] (a vector is one column).
-struct StoredTensor {
-  std::span<const std::byte> bytes;
+// The matrix of a tensor that is being copied (one of several when they are stacked; a vector is one column).
+struct Task {
+  std::size_t index;  ///< in plan.tensors
+  const PlannedTensor& tensor;
+  const ExpectedTensor& expected;
+  const RoleSlice& slice;
+  TensorReader& reader;
   std::int64_t rows, cols, element;
+  std::int64_t matrix = 0;
+  std::int64_t expert = 0;
 
-  StoredMatrix part(const PlannedTensor& tensor, int axis, const Piece& piece) const {
-    const std::int64_t row = axis == 0 ? piece.from : 0;
-    const std::int64_t col = axis == 1 ? piece.from : 0;
-    return {.data = bytes.data() + (row * cols + col) * element,
+  std::int64_t row_bytes() const { return cols * element; }
+  /// Of the first byte of a row, in the tensor.
+  std::uint64_t offset(std::int64_t row) const {
+    return static_cast<std::uint64_t>((matrix * rows + row) * row_bytes());
+  }
+  /// Whole rows that begin at `data`.
+  StoredMatrix block(const std::byte* data, std::int64_t count) const {
+    return {.data = data,
             .dtype = tensor.dtype,
-            .rows = axis == 0 ? piece.count : rows,
-            .cols = axis == 1 ? piece.count : cols,
-            .row_stride = cols * element,
+            .rows = count,
+            .cols = cols,
+            .row_stride = row_bytes(),
             .col_stride = element};
+  }
+  /// The columns of a piece of it.
+  StoredMatrix columns(StoredMatrix block, const Piece& piece) const {
+    block.data += piece.from * element;
+    block.cols = piece.count;
+    return block;
   }
 };
 
-// Bytes of the pages that the rows of `part` lie in, each page once.
-std::uint64_t touched_bytes(const StoredMatrix& part, std::int64_t element) {
-  static const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  const auto first = reinterpret_cast<std::uintptr_t>(part.data);
-  const auto width = static_cast<std::uint64_t>(part.cols * element);
-  std::uint64_t total = 0;
-  std::uint64_t counted_to = 0;
-  const std::int64_t runs = width == static_cast<std::uint64_t>(part.row_stride) ? 1 : part.rows;
-  const std::uint64_t run = runs == 1 ? width * static_cast<std::uint64_t>(part.rows) : width;
-  for (std::int64_t r = 0; r < runs; ++r) {
-    const std::uint64_t at = first + static_cast<std::uint64_t>(r * part.row_stride);
-    const std::uint64_t begin = std::max(at / page * page, counted_to);
-    const std::uint64_t end = (at + run + page - 1) / page * page;
-    if (end > begin) total += end - begin;
-    counted_to = std::max(counted_to, end);
-  }
-  return total;
+/// Adjacent whole rows of a matrix, and the row of the rank's own part that the first of them becomes.
+struct RowBlock {
+  std::int64_t from, count, to;
+};
+
+// The rows that a slice needs, in blocks of about a piece of the reader.
+std::vector<RowBlock> blocks_of(const Task& task) {
+  constexpr std::int64_t kPanel = 32;  // rows that a backend likes to get together
+  std::int64_t most = static_cast<std::int64_t>(TensorReader::kPiece) / std::max<std::int64_t>(task.row_bytes(), 1);
+  most = most >= kPanel ? most / kPanel * kPanel : std::max<std::int64_t>(most, 1);
+  std::vector<RowBlock> blocks;
+  const auto add = [&](const Piece& run) {
+    for (std::int64_t done = 0; done < run.count; done += most)
+      blocks.push_back({run.from + done, std::min(most, run.count - done), run.to + done});
+  };
+  if (task.slice.axis == 0)
+    for (const Piece& piece : task.slice.pieces) add(piece);
+  else if (!task.slice.pieces.empty())
+    add({.from = 0, .to = 0, .count = task.rows});
+  return blocks;
 }
+
+/// Counts bytes of the pages that runs of a file lie in, each page once when the runs ascend.
+class TouchedPages {
+ public:
+  std::uint64_t add(std::uint64_t offset, std::uint64_t length) {
+    const std::uint64_t begin = std::max(offset / page_ * page_, counted_to_);
+    const std::uint64_t end = (offset + length + page_ - 1) / page_ * page_;
+    counted_to_ = std::max(counted_to_, end);
+    return end > begin ? end - begin : 0;
+  }
+  void restart() { counted_to_ = 0; }
+
+ private:
+  std::uint64_t page_ = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  std::uint64_t counted_to_ = 0;
+};
 
 void copy_vector(Backend& backend, const DeviceBuffer& to, std::int64_t first, const StoredMatrix& from) {
   std::vector<float> values(static_cast<std::size_t>(from.rows));
@@ -63,15 +98,16 @@ void copy_vector(Backend& backend, const DeviceBuffer& to, std::int64_t first, c
 class Loader {
  public:
   Loader(Backend& backend, const ModelSpec& spec, const ShardingPlan& plan, int rank, RankWeights& weights,
-         HostExchange* exchange, bool verify_finite)
+         HostExchange* exchange, const LoadOptions& options)
       : backend_(backend),
         spec_(spec),
         plan_(plan),
         rank_(rank),
         weights_(weights),
         exchange_(exchange && exchange->size() > 1 ? exchange : nullptr),
-        verify_finite_(verify_finite),
-        files_(plan.files.size()) {
+        options_(options),
+        files_(plan.files.size()),
+        checksums_(spec, plan, rank) {
     const std::vector<std::string> roles = plan.role_names();
     for (std::size_t i = 0; i < roles.size(); ++i) class_of_[roles[i]] = i;
     report_.by_class.resize(roles.size());
@@ -87,6 +123,7 @@ class Loader {
       if (progress) progress(done, total);
     }
     backend_.synchronize();
+    report_.common = checksums_.take();
     report_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return std::move(report_);
   }
@@ -101,10 +138,14 @@ class Loader {
     return order;
   }
 
-  const MappedFile& file(std::uint32_t index) {
-    MappedFile& mapped = files_[index];
-    if (mapped.bytes().empty()) mapped = MappedFile::open(plan_.files[index].path, plan_.files[index].bytes);
-    return mapped;
+  const WeightFile& file(std::uint32_t index) {
+    std::unique_ptr<WeightFile>& file = files_[index];
+    if (file) return *file;
+    const PlanFile& planned = plan_.files[index];
+    PlannedFile wanted{planned.path, planned.bytes, planned.header_bytes, planned.header_hash};
+    if (options_.on_planning_host) wanted.modified = planned.modified;
+    file = std::make_unique<WeightFile>(wanted, options_.mode);
+    return *file;
   }
 
   // -> stored bytes copied
@@ -119,46 +160,73 @@ class Loader {
     // a stacked tensor is one matrix after the other
     const bool stacked = expected.fusion == Fusion::stacked;
     const std::int64_t matrices = stacked ? tensor.shape[0] : 1;
-    const auto element = static_cast<std::int64_t>(dtype_size(tensor.dtype));
     const std::int64_t rows = tensor.shape[stacked ? 1 : 0];
     const std::int64_t cols = tensor.shape.size() > 1 ? tensor.shape.back() : 1;
-    const auto one = static_cast<std::uint64_t>(rows * cols * element);
-    const std::uint64_t whole = one * static_cast<std::uint64_t>(matrices);
-    const MappedFile& mapped = file(tensor.file);
-    const std::span<const std::byte> bytes = mapped.bytes().subspan(tensor.offset, whole);
+    const auto element = static_cast<std::int64_t>(dtype_size(tensor.dtype));
+    TensorReader reader(file(tensor.file), tensor.name, tensor.offset,
+                        static_cast<std::uint64_t>(matrices * rows * cols * element), staging_);
     std::uint64_t copied = 0;
-    for (std::int64_t m = 0; m < matrices; ++m) {
-      const StoredTensor stored{bytes.subspan(static_cast<std::uint64_t>(m) * one, one), rows, cols, element};
-      const std::int64_t expert = stacked ? m : expected.expert;
-      if (is_shared(tensor)) {
-        copied += copy_shared(mapped, tensor, expected, expert, slice, stored);
-        continue;
-      }
-      read_ahead(mapped, tensor, slice, stored);
-      copied += copy_pieces(tensor, expected, expert, slice, stored);
+    pages_.restart();
+    for (std::int64_t m = 0; m < matrices && !abandoned_; ++m) {
+      const Task task{t,    tensor, expected, slice,           reader,
+                      rows, cols,   element,  stacked ? m : 0, stacked ? m : expected.expert};
+      copied += is_shared(tensor) ? copy_shared(task) : copy_own(task);
     }
-    if (tensor.split == Split::replicated) report_.replicated.push_back({tensor.name, hash_bytes(bytes)});
-    mapped.release(tensor.offset, whole);
+    reader.finish();
     report_.tensors += slice.pieces.empty() ? 0 : 1;
     return copied;
   }
 
-  static void read_ahead(const MappedFile& mapped, const PlannedTensor& tensor, const RoleSlice& slice,
-                         const StoredTensor& stored) {
-    for (const Piece& piece : slice.pieces) {
-      const StoredMatrix part = stored.part(tensor, slice.axis, piece);
-      const auto offset = static_cast<std::uint64_t>(part.data - mapped.bytes().data());
-      const auto length = static_cast<std::uint64_t>((part.rows - 1) * part.row_stride + part.cols * part.col_stride);
-      mapped.will_need(offset, length);
+  // This rank's rows, or columns of all rows, block by block; the next one is fetched meanwhile.
+  std::uint64_t copy_own(const Task& task) {
+    const std::vector<RowBlock> blocks = blocks_of(task);
+    const auto bytes = [&](const RowBlock& block) {
+      return static_cast<std::uint64_t>(block.count * task.row_bytes());
+    };
+    std::uint64_t copied = 0;
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      for (std::size_t next = i == 0 ? 0 : i + 1; next < std::min(i + 2, blocks.size()); ++next)
+        task.reader.will_need(task.offset(blocks[next].from), bytes(blocks[next]));
+      const RowBlock& rows = blocks[i];
+      const StoredMatrix block = task.block(task.reader.get(task.offset(rows.from), bytes(rows)).data(), rows.count);
+      const bool by_rows = task.slice.axis == 0;
+      if (by_rows || !task.reader.is_mapped()) count(task, rows.from, 0, block);
+      if (by_rows) {
+        verify(task, rows.from, 0, block);
+        copied += take(task, rows.from, 0, block, rows.to, 0);
+        continue;
+      }
+      for (const Piece& piece : task.slice.pieces) {
+        const StoredMatrix part = task.columns(block, piece);
+        verify(task, rows.from, piece.from, part);
+        if (task.reader.is_mapped()) count(task, rows.from, piece.from, part);
+        copied += take(task, rows.from, piece.from, part, rows.to, piece.to);
+      }
     }
+    return copied;
   }
 
-  void verify(const MappedFile& mapped, const PlannedTensor& tensor, const StoredMatrix& part) const {
-    const std::byte* found = verify_finite_ ? find_non_finite(part) : nullptr;
+  // Bytes that are looked at for a block at (row, col) of the matrix.
+  void count(const Task& task, std::int64_t row, std::int64_t col, const StoredMatrix& block) {
+    LoadedBytes& counts = report_.by_class[class_of_.at(task.tensor.role)];
+    const auto width = static_cast<std::uint64_t>(block.cols * task.element);
+    const bool joined = block.cols == task.cols;
+    const std::int64_t runs = joined ? 1 : block.rows;
+    const std::uint64_t run = joined ? width * static_cast<std::uint64_t>(block.rows) : width;
+    for (std::int64_t r = 0; r < runs && run > 0; ++r)
+      counts.touched +=
+          pages_.add(task.tensor.offset + task.offset(row + r) + static_cast<std::uint64_t>(col * task.element), run);
+    counts.read += width * static_cast<std::uint64_t>(block.rows);
+  }
+
+  void verify(const Task& task, std::int64_t row, std::int64_t col, const StoredMatrix& block) const {
+    const std::byte* found = options_.verify_finite ? find_non_finite(block) : nullptr;
     if (!found) return;
+    const PlannedTensor& tensor = task.tensor;
     const float value = load_element(found, tensor.dtype, 0);
-    const auto byte = static_cast<std::uint64_t>(found - mapped.bytes().data()) - tensor.offset;
-    auto flat = static_cast<std::int64_t>(byte / dtype_size(tensor.dtype));
+    const auto at = found - block.data;
+    auto flat = static_cast<std::int64_t>(task.offset(row)) / task.element + at / block.row_stride * task.cols + col +
+                at % block.row_stride / task.element;
     std::vector<std::int64_t> index(tensor.shape.size());
     for (std::size_t axis = index.size(); axis-- > 0; flat /= tensor.shape[axis])
       index[axis] = flat % tensor.shape[axis];
@@ -176,54 +244,55 @@ class Loader {
   }
 
   // Round by round each rank of the host reads some whole rows, and all take their columns of everybody's rows.
-  std::uint64_t copy_shared(const MappedFile& mapped, const PlannedTensor& tensor, const ExpectedTensor& expected,
-                            std::int64_t expert, const RoleSlice& slice, const StoredTensor& stored) {
-    const std::int64_t row_bytes = stored.cols * stored.element;
+  std::uint64_t copy_shared(const Task& task) {
     const std::int64_t ranks = exchange_->size();
     const std::int64_t each =
-        std::min((stored.rows + ranks - 1) / ranks, static_cast<std::int64_t>(exchange_->bytes()) / row_bytes);
-    LoadedBytes& counts = report_.by_class[class_of_.at(tensor.role)];
+        std::min((task.rows + ranks - 1) / ranks, static_cast<std::int64_t>(exchange_->bytes()) / task.row_bytes());
     std::uint64_t copied = 0;
-    for (std::int64_t first = 0; first < stored.rows && !abandoned_; first += each * ranks) {
-      const auto rows_of = [&](std::int64_t rank) {
-        return Range{std::min(first + rank * each, stored.rows), std::min(first + (rank + 1) * each, stored.rows)};
-      };
-      const Range mine = rows_of(exchange_->rank());
-      const StoredMatrix read = stored.part(tensor, 0, {.from = mine.begin, .to = 0, .count = mine.count()});
-      const auto bytes = static_cast<std::uint64_t>(mine.count() * row_bytes);
-      mapped.will_need(static_cast<std::uint64_t>(read.data - mapped.bytes().data()), bytes);
-      verify(mapped, tensor, read);
-      if (bytes > 0) std::memcpy(exchange_->mine(), read.data, bytes);
-      counts.touched += bytes > 0 ? touched_bytes(read, stored.element) : 0;
-      counts.read += bytes;
+    const auto rows_of = [&](std::int64_t first, std::int64_t rank) {
+      return Range{std::min(first + rank * each, task.rows), std::min(first + (rank + 1) * each, task.rows)};
+    };
+    const auto fetch = [&](const Range& rows) {
+      task.reader.will_need(task.offset(rows.begin), static_cast<std::uint64_t>(rows.count() * task.row_bytes()));
+    };
+    fetch(rows_of(0, exchange_->rank()));
+    for (std::int64_t first = 0; first < task.rows && !abandoned_; first += each * ranks) {
+      const Range mine = rows_of(first, exchange_->rank());
+      fetch(rows_of(first + each * ranks, exchange_->rank()));
+      const std::span<std::byte> to(exchange_->mine(), static_cast<std::size_t>(mine.count() * task.row_bytes()));
+      task.reader.copy(task.offset(mine.begin), to);
+      const StoredMatrix read = task.block(to.data(), mine.count());
+      verify(task, mine.begin, 0, read);
+      count(task, mine.begin, 0, read);
       abandoned_ = !exchange_->meet();
       for (std::int64_t rank = 0; rank < ranks && !abandoned_; ++rank) {
-        const Range rows = rows_of(rank);
-        const StoredTensor theirs{
-            {exchange_->of(static_cast<int>(rank)), static_cast<std::size_t>(rows.count() * row_bytes)},
-            rows.count(),
-            stored.cols,
-            stored.element};
-        if (rows.count() > 0) copied += take_columns(tensor, expected, expert, slice, theirs, rows.begin, counts);
+        const Range rows = rows_of(first, rank);
+        if (rows.count() == 0) continue;
+        const StoredMatrix theirs = task.block(exchange_->of(static_cast<int>(rank)), rows.count());
+        for (const Piece& piece : task.slice.pieces)
+          copied += take(task, rows.begin, piece.from, task.columns(theirs, piece), rows.begin, piece.to);
       }
       exchange_->next();
     }
     return copied;
   }
 
-  // This rank's columns of rows that lie in shared memory; they become rows from `first_row` on of the matrix.
-  std::uint64_t take_columns(const PlannedTensor& tensor, const ExpectedTensor& expected, std::int64_t expert,
-                             const RoleSlice& slice, const StoredTensor& rows, std::int64_t first_row,
-                             LoadedBytes& counts) {
-    PackedMatrix& matrix = *weights_.target(expected, expert).matrix;
-    std::uint64_t copied = 0;
-    for (const Piece& piece : slice.pieces) {
-      const StoredMatrix part = rows.part(tensor, 1, piece);
-      backend_.load_matrix(matrix, first_row, piece.to, part);
-      counts.owned += owned_share(matrix, part);
-      copied += static_cast<std::uint64_t>(part.rows * part.cols * rows.element);
+  // Puts a block that stands at (row, col) of the stored matrix to (to_row, to_col) of the rank's own part.
+  // -> stored bytes
+  std::uint64_t take(const Task& task, std::int64_t row, std::int64_t col, const StoredMatrix& block,
+                     std::int64_t to_row, std::int64_t to_col) {
+    checksums_.add(task.index, task.matrix, row, col, block);
+    const WeightTarget target = weights_.target(task.expected, task.expert);
+    const auto elements = static_cast<std::uint64_t>(block.rows * block.cols);
+    std::uint64_t& owned = report_.by_class[class_of_.at(task.tensor.role)].owned;
+    if (target.vector) {
+      copy_vector(backend_, *target.vector, target.row + to_row, block);
+      owned += elements * sizeof(float);
+    } else {
+      backend_.load_matrix(*target.matrix, target.row + to_row, to_col, block);
+      owned += owned_share(*target.matrix, block);
     }
-    return copied;
+    return elements * static_cast<std::uint64_t>(task.element);
   }
 
   // A matrix that several tensors fill is shared out by elements.
@@ -233,39 +302,18 @@ class Loader {
                                       all);
   }
 
-  std::uint64_t copy_pieces(const PlannedTensor& tensor, const ExpectedTensor& expected, std::int64_t expert,
-                            const RoleSlice& slice, const StoredTensor& stored) {
-    const WeightTarget target = weights_.target(expected, expert);
-    LoadedBytes& counts = report_.by_class[class_of_.at(tensor.role)];
-    std::uint64_t copied = 0;
-    for (const Piece& piece : slice.pieces) {
-      const StoredMatrix part = stored.part(tensor, slice.axis, piece);
-      const auto elements = static_cast<std::uint64_t>(part.rows * part.cols);
-      copied += elements * static_cast<std::uint64_t>(stored.element);
-      counts.touched += touched_bytes(part, stored.element);
-      verify(file(tensor.file), tensor, part);
-      if (target.vector) {
-        copy_vector(backend_, *target.vector, target.row + piece.to, part);
-        counts.owned += elements * sizeof(float);
-        continue;
-      }
-      const std::int64_t first_row = target.row + (slice.axis == 0 ? piece.to : 0);
-      backend_.load_matrix(*target.matrix, first_row, slice.axis == 1 ? piece.to : 0, part);
-      counts.owned += owned_share(*target.matrix, part);
-    }
-    counts.read += copied;
-    return copied;
-  }
-
   Backend& backend_;
   const ModelSpec& spec_;
   const ShardingPlan& plan_;
   int rank_;
   RankWeights& weights_;
   HostExchange* exchange_;
-  bool verify_finite_;
+  LoadOptions options_;
   bool abandoned_ = false;  ///< another rank of the host has failed
-  std::vector<MappedFile> files_;
+  std::vector<std::unique_ptr<WeightFile>> files_;
+  std::vector<std::byte> staging_;
+  CommonChecksums checksums_;
+  TouchedPages pages_;
   std::map<std::string, std::size_t> class_of_;
   LoadReport report_;
 };
@@ -274,9 +322,9 @@ class Loader {
 
 LoadReport load_weights(Backend& backend, const ModelSpec& spec, const ShardingPlan& plan, int rank,
                         RankWeights& weights, HostExchange* exchange, const LoadProgress& progress,
-                        bool verify_finite) {
+                        const LoadOptions& options) {
   try {
-    return Loader(backend, spec, plan, rank, weights, exchange, verify_finite).run(progress);
+    return Loader(backend, spec, plan, rank, weights, exchange, options).run(progress);
   } catch (...) {
     if (exchange) exchange->fail();
     throw;

@@ -55,16 +55,26 @@ WorkspaceSizes::WorkspaceSizes(const ModelSpec& spec, const RankShare& share, co
   rope = limits.max_model_len * spec.rope.rotary_dim / 2;
 }
 
+std::int64_t WorkspaceSizes::words() const noexcept {
+  return 2 * hidden + qkv + up + router_in + router_logits + 2 * choices + expert_up + head_hidden + local_logits +
+         all_logits + step_ints + 2 * rope;
+}
+
+std::int64_t WorkspaceSizes::inputs() const noexcept {
+  return hidden + 2 * q + channels + expert_in + expert_channels + head_hidden;
+}
+
+std::uint64_t WorkspaceSizes::gpu_bytes(DType activation) const noexcept {
+  return static_cast<std::uint64_t>(words()) * sizeof(float) +
+         static_cast<std::uint64_t>(inputs()) * dtype_size(activation);
+}
+
 std::uint64_t WorkspaceSizes::bytes(DType activation) const noexcept {
-  const std::int64_t words = 2 * hidden + qkv + up + router_in + router_logits + 2 * choices + expert_up + head_hidden +
-                             local_logits + all_logits + step_ints + 2 * rope;
-  const std::int64_t inputs = hidden + 2 * q + channels + expert_in + expert_channels + head_hidden;
   // partial sums in float64, this rank's part of their float32 totals and of the gathered logits, and the host's copies
   // of logits and steps
   const std::int64_t collectives = 2 * hidden + hidden + local_logits;
   const std::int64_t host = all_logits + step_ints;
-  return static_cast<std::uint64_t>(words + collectives + host) * sizeof(float) +
-         static_cast<std::uint64_t>(inputs) * dtype_size(activation);
+  return gpu_bytes(activation) + static_cast<std::uint64_t>(collectives + host) * sizeof(float);
 }
 
 }  // namespace tpinfer

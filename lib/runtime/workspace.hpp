@@ -42,6 +42,12 @@ struct WorkspaceSizes {
   WorkspaceSizes(const ModelSpec& spec, const RankShare& share, const TransformerLimits& limits);
   /// Bytes of device buffers, partial sums and host staging together; `activation` is the type of product inputs.
   std::uint64_t bytes(DType activation) const noexcept;
+  /// Bytes of the buffers alone, in the memory of a GPU.
+  std::uint64_t gpu_bytes(DType activation) const noexcept;
+
+ private:
+  std::int64_t words() const noexcept;   ///< elements of 4 bytes
+  std::int64_t inputs() const noexcept;  ///< elements of the activation type
 };
 
 /// Experts that a row's tokens go to: the routed ones and the shared one.

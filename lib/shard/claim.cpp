@@ -18,12 +18,38 @@ std::string some_of(const std::vector<std::string>& names) {
   return names.size() > kShown ? fmt::format("{} and {} more", text, names.size() - kShown) : text;
 }
 
-bool is_ignored(const ModelSpec& spec, std::string_view name) {
-  const std::string whole = std::string(spec.family->prefix) + std::string(name);
-  return std::ranges::any_of(spec.ignore_patterns, [&](const std::string& p) {
-    return matches_pattern(p, name) || (!spec.family->prefix.empty() && matches_pattern(p, whole));
-  });
-}
+/// The tensors that are ignored by list, by their kind; each kind is one line of the log.
+class IgnoredKinds {
+ public:
+  explicit IgnoredKinds(const ModelSpec& spec) : spec_(spec), kinds_(spec.ignore_patterns.size()) {}
+
+  // -> whether this name is on the list
+  bool add(const std::string& name) {
+    const std::string whole = std::string(spec_.family->prefix) + name;
+    const auto at = std::ranges::find_if(spec_.ignore_patterns, [&](const std::string& p) {
+      return matches_pattern(p, name) || (!spec_.family->prefix.empty() && matches_pattern(p, whole));
+    });
+    if (at == spec_.ignore_patterns.end()) return false;
+    Kind& kind = kinds_[static_cast<std::size_t>(at - spec_.ignore_patterns.begin())];
+    if (kind.count++ == 0) kind.first = name;
+    return true;
+  }
+
+  void tell(const Log& log) const {
+    for (const Kind& kind : kinds_)
+      if (kind.count > 0)
+        log.info("not loaded, as it is worked out anew: {}{}", kind.first,
+                 kind.count > 1 ? fmt::format(" and {} of its kind", kind.count - 1) : "");
+  }
+
+ private:
+  struct Kind {
+    std::size_t count = 0;
+    std::string first;
+  };
+  const ModelSpec& spec_;
+  std::vector<Kind> kinds_;  ///< [spec.ignore_patterns]
+};
 
 /// The tensors whose shape is not the one that config.json gives; the first few are told.
 class WrongShapes {
@@ -129,12 +155,13 @@ Claims claim_tensors(const ModelSpec& spec, const Checkpoint& checkpoint, const 
   Wanted wanted(spec, checkpoint);
   Claims claims;
   std::vector<std::string> unknown;
+  IgnoredKinds ignored(spec);
   WrongShapes wrong;
   std::array<std::uint64_t, 3> bytes_of_type{};
   for (const TensorInfo& stored : checkpoint.tensors()) {
     const ExpectedTensor* expected = wanted.claim(stored.name);
     if (!expected) {
-      (is_ignored(spec, stored.name) ? claims.ignored : unknown).push_back(stored.name);
+      (ignored.add(stored.name) ? claims.ignored : unknown).push_back(stored.name);
       continue;
     }
     const std::string& file = checkpoint.files()[stored.file].name;
@@ -155,6 +182,7 @@ Claims claim_tensors(const ModelSpec& spec, const Checkpoint& checkpoint, const 
   refuse_quantised(unknown, spec);
   wrong.refuse();
   complain(wanted.required(), wanted.missing(), unknown, spec);
+  ignored.tell(log);
   claims.stored_dtype = static_cast<DType>(std::ranges::max_element(bytes_of_type) - bytes_of_type.begin());
   return claims;
 }

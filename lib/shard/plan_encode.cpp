@@ -93,6 +93,9 @@ std::vector<std::byte> encode(const ShardingPlan& plan) {
   for (const PlanFile& file : plan.files) {
     w.put(file.path);
     w.put(file.bytes);
+    w.put(file.header_bytes);
+    w.put(file.header_hash);
+    w.put(file.modified);
   }
   for (const PlannedRank& rank : plan.per_rank) put_rank(w, rank);
   w.put(static_cast<std::uint64_t>(plan.tensors.size()));
@@ -112,6 +115,9 @@ ShardingPlan decode_plan(std::span<const std::byte> bytes) {
   for (auto left = r.get<std::uint64_t>(); left > 0; --left) {
     PlanFile file{.path = r.get_string()};
     file.bytes = r.get<std::uint64_t>();
+    file.header_bytes = r.get<std::uint64_t>();
+    file.header_hash = r.get<std::uint64_t>();
+    file.modified = r.get<std::int64_t>();
     plan.files.push_back(std::move(file));
   }
   for (int rank = 0; rank < plan.ranks; ++rank) plan.per_rank.push_back(get_rank(r));

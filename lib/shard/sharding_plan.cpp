@@ -104,7 +104,8 @@ ShardingPlan make_sharding_plan(const ModelSpec& spec, const Checkpoint& checkpo
                     .stored_dtype = claims.stored_dtype,
                     .parameters = claims.parameters,
                     .ignored = claims.ignored};
-  for (const CheckpointFile& file : checkpoint.files()) plan.files.push_back({file.path.string(), file.bytes});
+  for (const CheckpointFile& file : checkpoint.files())
+    plan.files.push_back({file.path.string(), file.bytes, file.header_bytes, file.header_hash, file.modified});
   for (int rank = 0; rank < ranks; ++rank)
     plan.per_rank.push_back({.share = rank_share(spec, rank, ranks), .bytes_by_role = {}});
   for (const ClaimedTensor& claim : claims.loaded) add_tensor(spec, claim, plan);

@@ -15,6 +15,10 @@ namespace tpinfer {
 struct PlanFile {
   std::string path;
   std::uint64_t bytes = 0;
+  // whether it is still the same file, when it is loaded
+  std::uint64_t header_bytes = 0;
+  std::uint64_t header_hash = 0;
+  std::int64_t modified = 0;  ///< ns since 1970, where the plan was made
 };
 
 /// A loaded tensor: where it lies and how it is divided.

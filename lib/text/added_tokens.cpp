@@ -49,6 +49,7 @@ std::size_t StringTrie::child(std::size_t node, char byte) const {
 
 void StringTrie::add(std::string_view text, std::size_t index) {
   std::size_t node = 0;
+  if (!text.empty()) starts_[static_cast<unsigned char>(text[0])] = true;
   for (const char byte : text) {
     std::size_t next = child(node, byte);
     if (next == kNone) {
@@ -123,7 +124,7 @@ void AddedTokens::build_trie(const Normalizer& normalizer, const Place& list) {
 template <class Emit>
 void AddedTokens::cut(std::string_view text, const StringTrie& trie, const Emit& emit) const {
   std::size_t done = 0;
-  for (std::size_t at = 0; at < text.size();) {
+  for (std::size_t at = trie.next_start(text, 0); at < text.size(); at = trie.next_start(text, at)) {
     const auto found = trie.longest_at(text, at);
     if (!found) {
       ++at;

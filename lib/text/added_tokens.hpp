@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -39,6 +40,11 @@ class StringTrie {
     std::size_t size;
   };
   std::optional<Found> longest_at(std::string_view text, std::size_t at) const;
+  /// Where the next string may begin, from `at` on; the text's size when none can.
+  std::size_t next_start(std::string_view text, std::size_t at) const {
+    while (at < text.size() && !starts_[static_cast<unsigned char>(text[at])]) ++at;
+    return at;
+  }
 
  private:
   static constexpr std::size_t kNone = ~std::size_t{0};
@@ -49,6 +55,7 @@ class StringTrie {
   std::size_t child(std::size_t node, char byte) const;
 
   std::vector<Node> nodes_;
+  std::array<bool, 256> starts_{};  // whether some string begins with the byte
 };
 
 /// The "added_tokens" of a tokenizer.json.

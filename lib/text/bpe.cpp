@@ -7,6 +7,18 @@
 #include "text/utf8.hpp"
 
 namespace tpinfer {
+namespace {
+
+constexpr std::string_view kWordMark = "\xE2\x96\x81";  // U+2581 stands for a space in SentencePiece
+
+// The character that ends before byte `end`, which is not 0.
+char32_t character_before(std::string_view text, std::size_t end) {
+  std::size_t begin = end - 1;
+  while ((static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) --begin;
+  return code_point_at(text, begin).value;
+}
+
+}  // namespace
 
 Bpe::Bpe(const Place& model)
     : where_(model.name()),
@@ -29,6 +41,11 @@ Bpe::Bpe(const Place& model)
       (*byte_ids_)[byte] = vocabulary_.id(fmt::format("<0x{:02X}>", byte)).value_or(-1);
   }
   read_merges(model.at("merges"));
+  for (std::size_t c = 0; c < ascii_ids_.size(); ++c) {
+    const char character = static_cast<char>(c);
+    ascii_ids_[c] = vocabulary_.id(std::string_view(&character, 1)).value_or(-1);
+  }
+  find_word_starts();
 }
 
 Bpe::~Bpe() = default;
@@ -75,6 +92,20 @@ std::int32_t Bpe::merge_id(const Place& place, std::size_t index, std::string_vi
   return *id;
 }
 
+// A text of a tokenizer without pre-tokenizer is one piece. Cut into words it is the same, and words can be cached.
+void Bpe::find_word_starts() {
+  if (ignore_merges_ || !word_prefix_.empty() || !word_suffix_.empty() || !vocabulary_.id(kWordMark)) return;
+  before_marks_.emplace();
+  for (std::int32_t id = 0; id < vocabulary_.id_end(); ++id) {
+    const std::string_view token = vocabulary_.token(id);
+    for (std::size_t at = token.find(kWordMark, 1); at != std::string_view::npos; at = token.find(kWordMark, at + 1))
+      before_marks_->push_back(character_before(token, at));
+  }
+  std::ranges::sort(*before_marks_);
+  const auto rest = std::ranges::unique(*before_marks_);
+  before_marks_->erase(rest.begin(), rest.end());
+}
+
 void Bpe::encode(std::string_view piece, std::vector<std::int32_t>& ids, Scratch& scratch) const {
   if (piece.size() > kMaxPiece)
     fail_input("{}: a text of {} bytes is longer than the tokenizer's limit of {} (split it)", where_, piece.size(),
@@ -85,6 +116,18 @@ void Bpe::encode(std::string_view piece, std::vector<std::int32_t>& ids, Scratch
       return;
     }
   }
+  std::size_t begin = 0;
+  if (before_marks_) {
+    for (std::size_t at = piece.find(kWordMark, 1); at != std::string_view::npos; at = piece.find(kWordMark, at + 1)) {
+      if (std::ranges::binary_search(*before_marks_, character_before(piece, at))) continue;
+      encode_word(piece.substr(begin, at - begin), ids, scratch);
+      begin = at;
+    }
+  }
+  encode_word(piece.substr(begin), ids, scratch);
+}
+
+void Bpe::encode_word(std::string_view piece, std::vector<std::int32_t>& ids, Scratch& scratch) const {
   if (cache_->find(piece, ids)) return;
   split_into_symbols(piece, scratch);
   merge_symbols(scratch);
@@ -92,6 +135,12 @@ void Bpe::encode(std::string_view piece, std::vector<std::int32_t>& ids, Scratch
   for (const auto& symbol : scratch.symbols)
     if (symbol.id >= 0) ids.push_back(symbol.id);
   cache_->add(piece, ids.begin() + before, ids.end());
+}
+
+std::optional<std::int32_t> Bpe::symbol_id(std::string_view symbol) const {
+  if (symbol.size() != 1) return vocabulary_.id(symbol);
+  const std::int32_t id = ascii_ids_[static_cast<unsigned char>(symbol[0])];
+  return id < 0 ? std::nullopt : std::optional(id);
 }
 
 void Bpe::split_into_symbols(std::string_view piece, Scratch& scratch) const {
@@ -112,7 +161,7 @@ void Bpe::split_into_symbols(std::string_view piece, Scratch& scratch) const {
       symbol = scratch.spelling;
     }
     at += size;
-    if (const auto id = vocabulary_.id(symbol)) {
+    if (const auto id = symbol_id(symbol)) {
       if (unknown) add(*std::exchange(unknown, std::nullopt));
       add(*id);
       continue;

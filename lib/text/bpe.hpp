@@ -38,6 +38,9 @@ class Bpe {
 
  private:
   void read_merges(const Place& place);
+  void find_word_starts();
+  void encode_word(std::string_view word, std::vector<std::int32_t>& ids, Scratch& scratch) const;
+  std::optional<std::int32_t> symbol_id(std::string_view symbol) const;
   std::pair<std::string_view, std::string_view> merge_parts(const Place& place, std::size_t index) const;
   std::int32_t merge_id(const Place& place, std::size_t index, std::string_view token) const;
   void split_into_symbols(std::string_view piece, Scratch& scratch) const;
@@ -53,6 +56,10 @@ class Bpe {
   bool fuse_unk_ = false;
   bool ignore_merges_ = false;
   std::optional<std::array<std::int32_t, 256>> byte_ids_;  // byte_fallback: the ids of <0x00> ... <0xFF>, -1 where none
+  std::array<std::int32_t, 128> ascii_ids_{};  // of the tokens that are one ASCII character, -1 where none is
+  // The characters that some token has in front of a word mark: no merge reaches over a mark behind any other one.
+  // Nothing where a piece must not be cut there.
+  std::optional<std::vector<char32_t>> before_marks_;
   std::unique_ptr<PieceCache> cache_;
 };
 

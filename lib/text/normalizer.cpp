@@ -26,6 +26,7 @@ struct Rewrite {
     }
     return out;
   }
+  std::string operator()(const Charsmap& step) const { return step.apply(text); }
   std::string operator()(const Prepend& step) const { return text.empty() ? text : step.content + text; }
   std::string operator()(const Replace& step) const { return replace_matches(step.pattern, text, step.content); }
   std::string operator()(StripSpace step) const {
@@ -63,8 +64,11 @@ void Normalizer::read(const Place& place) {
     steps_.emplace_back(Replace{read_pattern(place.at("pattern")), place.at("content").string()});
   } else if (type == "Strip") {
     steps_.emplace_back(StripSpace{place.at("strip_left").boolean(), place.at("strip_right").boolean()});
+  } else if (type == "Precompiled") {
+    steps_.emplace_back(Charsmap(place.at("precompiled_charsmap")));
   } else {
-    place.unsupported_type("Sequence, NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Prepend, Replace, Strip");
+    place.unsupported_type(
+        "Sequence, NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Prepend, Replace, Strip, Precompiled");
   }
 }
 

@@ -5,6 +5,7 @@
 #include <variant>
 #include <vector>
 
+#include "text/charsmap.hpp"
 #include "text/pattern.hpp"
 #include "text/place.hpp"
 #include "text/unicode.hpp"
@@ -35,7 +36,7 @@ class Normalizer {
   std::string apply(std::string_view text) const;
 
  private:
-  using Step = std::variant<NormalForm, Lowercase, StripAccents, Prepend, Replace, StripSpace>;
+  using Step = std::variant<NormalForm, Lowercase, StripAccents, Prepend, Replace, StripSpace, Charsmap>;
   void read(const Place& place);
 
   std::vector<Step> steps_;

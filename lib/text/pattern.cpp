@@ -4,6 +4,7 @@
 
 #include "text/gpt2_pattern.hpp"
 #include "text/unicode.hpp"
+#include "text/word_pattern.hpp"
 
 namespace tpinfer {
 namespace {
@@ -27,6 +28,7 @@ struct Finder {
     }
   }
   void operator()(Gpt2Pattern) const { find_gpt2_matches(text, matches); }
+  void operator()(SignedWordPattern words) const { find_word_matches(text, words.most_digits, matches); }
   void operator()(WordPattern) const {
     enum Kind { space, word, other };
     Kind previous = space;
@@ -54,6 +56,8 @@ Pattern read_pattern(const Place& place) {
   const auto regex = place.find("Regex");
   if (!regex) place.fail("a pattern must be {{\"String\": ...}} or {{\"Regex\": ...}}");
   if (regex->string() == kGpt2Regex) return Gpt2Pattern{};
+  if (regex->string() == kWordRegex) return SignedWordPattern{1};
+  if (regex->string() == kWordRegexThreeDigits) return SignedWordPattern{3};
   return Regex(regex->string(), regex->name());
 }
 

@@ -17,11 +17,16 @@ using CharClass = bool (*)(char32_t) noexcept;
 /// The pattern of GPT-2, by hand: it is in most byte-level tokenizers and covers all of a text.
 struct Gpt2Pattern {};
 
+/// The patterns of word_pattern.hpp, by hand.
+struct SignedWordPattern {
+  int most_digits;
+};
+
 /// \w+|[^\w\s]+
 struct WordPattern {};
 
 /// What to look for: a literal string that is not empty, a regular expression, a class of characters, ...
-using Pattern = std::variant<std::string, Regex, CharClass, Gpt2Pattern, WordPattern>;
+using Pattern = std::variant<std::string, Regex, CharClass, Gpt2Pattern, SignedWordPattern, WordPattern>;
 
 /// Reads {"String": ...} or {"Regex": ...}.
 Pattern read_pattern(const Place& place);

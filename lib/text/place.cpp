@@ -10,7 +10,7 @@ std::optional<Place> Place::find(std::string_view key) const {
   need(value_->is_object(), "an object");
   const auto found = value_->find(std::string(key));
   if (found == value_->end() || found->is_null()) return std::nullopt;
-  const bool at_root = name_.size() >= 5 && name_.ends_with(".json");
+  const bool at_root = name_.ends_with(".json") || name_.ends_with(".txt") || name_.ends_with(".model");
   return Place(*found, fmt::format("{}{}{}", name_, at_root ? ": " : ".", key));
 }
 

@@ -3,27 +3,19 @@
 #include <algorithm>
 #include <variant>
 
-#include "core/json.hpp"
 #include "text/added_tokens.hpp"
 #include "text/bpe.hpp"
 #include "text/decoder.hpp"
 #include "text/normalizer.hpp"
 #include "text/post_processor.hpp"
 #include "text/pre_tokenizer.hpp"
+#include "text/tokenizer_document.hpp"
+#include "text/unigram.hpp"
 #include "text/utf8.hpp"
 #include "text/word_level.hpp"
 
 namespace tpinfer {
 namespace {
-
-constexpr JsonLimits kLimits{.max_bytes = std::size_t{128} << 20, .max_depth = 64};
-
-Json read_json(const std::filesystem::path& file) {
-  const std::string text = read_text_file(file.string(), kLimits.max_bytes);
-  if (text.starts_with("version https://git-lfs"))
-    fail_input("{}: is a Git LFS pointer, not the file itself (run git lfs pull in its folder)", file.string());
-  return parse_json(text, file.string(), kLimits);
-}
 
 /// What turns a piece of text into ids.
 class TokenModel {
@@ -37,18 +29,22 @@ class TokenModel {
   void encode(std::string_view piece, std::vector<std::int32_t>& ids, Bpe::Scratch& scratch) const {
     if (const auto* bpe = std::get_if<Bpe>(&kind_))
       bpe->encode(piece, ids, scratch);
+    else if (const auto* unigram = std::get_if<Unigram>(&kind_))
+      unigram->encode(piece, ids);
     else
       std::get<WordLevel>(kind_).encode(piece, ids);
   }
 
  private:
-  using Kind = std::variant<Bpe, WordLevel>;
+  using Kind = std::variant<Bpe, Unigram, WordLevel>;
 
   static Kind read(const Place& place) {
     // files of old writers have no type; their merges tell
     const bool named = place.find("type").has_value();
     if (named && place.type() == "WordLevel") return Kind(std::in_place_type<WordLevel>, place);
-    if (named ? place.type() != "BPE" : !place.find("merges").has_value()) place.unsupported_type("BPE, WordLevel");
+    if (named && place.type() == "Unigram") return Kind(std::in_place_type<Unigram>, place);
+    if (named ? place.type() != "BPE" : !place.find("merges").has_value())
+      place.unsupported_type("BPE, Unigram, WordLevel");
     return Kind(std::in_place_type<Bpe>, place);
   }
 
@@ -59,13 +55,6 @@ template <class T>
 T read_or_default(const Place& root, std::string_view key) {
   const auto place = root.find(key);
   return place ? T(*place) : T();
-}
-
-// A special token is named by a string or by an object with "content".
-std::optional<std::string> special_token_name(const Place& config, std::string_view key) {
-  const auto token = config.find(key);
-  if (!token) return std::nullopt;
-  return token->value().is_object() ? token->at("content").string() : token->string();
 }
 
 }  // namespace
@@ -115,22 +104,15 @@ struct Tokenizer::Parts {
 
 Tokenizer::Tokenizer(std::shared_ptr<const Parts> parts) : parts_(std::move(parts)) {}
 
-Tokenizer Tokenizer::load(const std::filesystem::path& folder) {
-  const std::filesystem::path file = folder / "tokenizer.json";
-  if (!std::filesystem::exists(file))
-    throw Error(ExitCode::input, fmt::format("{}: there is no tokenizer.json in this folder", folder.string()),
-                "copy the model's tokenizer.json there or name the folder that has it");
-  const Json document = read_json(file);
-  const auto parts = std::make_shared<Parts>(Place(document, file.string()));
-  for (const char* name : {"special_tokens_map.json", "tokenizer_config.json"}) {  // the latter has the last word
-    if (!std::filesystem::exists(folder / name)) continue;
-    const Json config = read_json(folder / name);
-    const Place place(config, (folder / name).string());
-    if (const auto token = special_token_name(place, "bos_token")) parts->bos = parts->id_of(*token);
-    if (const auto token = special_token_name(place, "eos_token")) parts->eos = parts->id_of(*token);
-  }
+Tokenizer Tokenizer::load(const std::filesystem::path& folder, std::span<const TokenizerClass> classes) {
+  const TokenizerDocument document = read_tokenizer_document(folder, classes);
+  const auto parts = std::make_shared<Parts>(Place(document.json, document.name));
+  if (document.bos) parts->bos = parts->id_of(*document.bos);
+  if (document.eos) parts->eos = parts->id_of(*document.eos);
   return Tokenizer(parts);
 }
+
+bool Tokenizer::is_in(const std::filesystem::path& folder) { return has_tokenizer_files(folder); }
 
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text, bool add_special_tokens) const {
   if (const std::size_t at = find_invalid_utf8(text); at != std::string_view::npos)

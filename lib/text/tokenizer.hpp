@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/tokenizer_class.hpp"
+
 namespace tpinfer {
 
 class DecoderStream;
@@ -17,10 +19,14 @@ class DecoderStream;
 /// copy, and several threads may use one at the same time.
 class Tokenizer {
  public:
-  /// Reads tokenizer.json of a model folder, and the names of the bos and eos tokens from tokenizer_config.json (or
-  /// special_tokens_map.json) where there is one. Error(input), with file and place, for anything that is missing,
-  /// contradictory or not supported.
-  static Tokenizer load(const std::filesystem::path& folder);
+  /// Reads the tokenizer of a model folder: tokenizer.json, or where there is none vocab.json + merges.txt or a
+  /// SentencePiece tokenizer.model, which `classes` says how to take. tokenizer.json has the last word on ids;
+  /// add_bos_token and its like in tokenizer_config.json count where it is absent. Error(input), with file and place,
+  /// for anything that is missing, contradictory or not supported.
+  static Tokenizer load(const std::filesystem::path& folder, std::span<const TokenizerClass> classes = {});
+
+  /// Whether the folder holds files that load() reads a tokenizer from.
+  static bool is_in(const std::filesystem::path& folder);
 
   /// The ids of `text`, with the special tokens that the tokenizer puts round it if asked. Special tokens written in
   /// the text are recognised in either case. Error(input) when `text` is not valid UTF-8.

@@ -74,6 +74,15 @@ void append_decomposition(char32_t c, NormalForm form, std::vector<utf8proc_int3
   text.insert(text.end(), parts.begin(), parts.begin() + size);
 }
 
+bool is_unchanged_by_nfc(std::string_view text) noexcept {
+  for (std::size_t at = 0; at < text.size();) {
+    const CodePoint next = code_point_at(text, at);
+    if (next.value >= 0x300 && !lies_in(next.value, kUnchangedByNfc)) return false;
+    at += next.size;
+  }
+  return true;
+}
+
 char32_t lower_case_of(char32_t c) noexcept {
   for (const LowerCaseRange& range : kNewLowerCase)
     if (c >= range.first && c <= range.last) return range.lower + (c - range.first);
@@ -125,7 +134,7 @@ bool is_accent(char32_t c) noexcept {
 
 std::string normal_form(std::string_view text, NormalForm form) {
   const bool ascii = std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
-  if (ascii) return std::string(text);
+  if (ascii || (form == NormalForm::nfc && is_unchanged_by_nfc(text))) return std::string(text);
   std::string out;
   out.reserve(text.size());
   std::vector<utf8proc_int32_t> pending;

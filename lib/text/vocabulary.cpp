@@ -20,13 +20,32 @@ Vocabulary::Vocabulary(const Place& place) {
   ids_.reserve(place.value().size());
   for (const auto& [token, value] : place.value().items()) {
     const auto id = value.get<std::int32_t>();
-    const std::string_view copy(bytes_.data() + bytes_.size(), token.size());
-    bytes_.insert(bytes_.end(), token.begin(), token.end());
+    const std::string_view copy = keep(token);
     std::string_view& slot = tokens_[static_cast<std::size_t>(id)];
     if (slot.data() != nullptr) place.fail("the tokens \"{}\" and \"{}\" have the same id {}", slot, token, id);
     slot = copy;
     ids_.emplace(copy, id);
   }
+}
+
+Vocabulary::Vocabulary(const std::vector<std::string_view>& tokens) {
+  std::size_t bytes = 1;
+  for (const std::string_view token : tokens) bytes += token.size();
+  bytes_.reserve(bytes);
+  tokens_.reserve(tokens.size());
+  ids_.reserve(tokens.size());
+  for (const std::string_view token : tokens) {
+    const std::string_view copy = keep(token);
+    ids_.insert_or_assign(copy, static_cast<std::int32_t>(tokens_.size()));
+    tokens_.push_back(copy);
+  }
+}
+
+// Within the memory that is reserved.
+std::string_view Vocabulary::keep(std::string_view token) {
+  const std::string_view copy(bytes_.data() + bytes_.size(), token.size());
+  bytes_.insert(bytes_.end(), token.begin(), token.end());
+  return copy;
 }
 
 std::optional<std::int32_t> Vocabulary::id(std::string_view token) const {

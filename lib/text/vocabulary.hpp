@@ -19,6 +19,8 @@ class Vocabulary {
   Vocabulary() = default;
   /// Reads {"token": id, ...}; Error(input) for a wrong type, an id out of range, and two tokens with the same id.
   explicit Vocabulary(const Place& place);
+  /// The tokens by id. Of two equal tokens the later id is that of the token, as in the reference.
+  explicit Vocabulary(const std::vector<std::string_view>& tokens);
   Vocabulary(Vocabulary&&) = default;
   Vocabulary& operator=(Vocabulary&&) = default;
 
@@ -33,6 +35,7 @@ class Vocabulary {
   std::string_view token_or_null(std::int32_t id) const {
     return id >= 0 && id < id_end() ? tokens_[static_cast<std::size_t>(id)] : std::string_view();
   }
+  std::string_view keep(std::string_view token);
 
   std::vector<char> bytes_;               // all tokens, one behind the other; never moves
   std::vector<std::string_view> tokens_;  // by id; data() is null where no token has the id

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Faults of splitting that users of other programs met, each provoked on small models: the same bits on every rank count."""
+import os
 import pathlib
 import subprocess
 import sys
@@ -45,6 +46,8 @@ class Memory(Variants):
                 if spoilt and rank == 1:
                     model.tensors[gate][3, 5] ^= 1
                 model.write(place / "model")
+                for file in (place / "model").iterdir():  # else the time of its change tells
+                    os.utime(file, (1e9, 1e9))
             one = jobs.command(1, "run", job, "--progress", "none")
             front, program = one[:one.index(jobs.TPINFER) - 2], one[one.index(jobs.TPINFER):]
             words = [*front, "-np", "1", "--wdir", str(places[0]), *program, ":", "-np", "1", "--wdir", str(places[1]), *program]

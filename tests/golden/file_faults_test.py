@@ -3,12 +3,15 @@
 import json
 import os
 import pathlib
+import shutil
+import subprocess
 import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 import jobs
 import numpy as np
+from model_maker import read_safetensors, write_safetensors
 from variants import LLAMA, MIXTRAL, MULTI_HEAD, MULTI_QUERY, QWEN_MOE, TIED, UNEVEN, Variants
 
 
@@ -120,6 +123,33 @@ class Files(Variants):
         self.assertEqual([r["file_bytes"] for r in self.plan(folder, 2)["ranks"]], [r["file_bytes"] for r in want])
         self.assertTrue(jobs.same_bits(self.run_it(2, str(folder)), self.reference(MIXTRAL)))
 
+    def test_the_same_tensor_in_two_shards_is_a_warning_where_its_bytes_are_the_same(self):
+        for name, tensor in ((MIXTRAL, "model.layers.0.block_sparse_moe.experts.1.w2.weight"), (QWEN_MOE, "model.norm.weight"), (MULTI_QUERY, "transformer.h.0.attn.c_attn.weight")):
+            model = self.model(name)
+            folder = pathlib.Path(self.write(model, name, shards=2))
+            shards = sorted(folder.glob("*.safetensors"))
+            home = json.loads((folder / "model.safetensors.index.json").read_text())["weight_map"][tensor]
+            other = next(s for s in shards if s.name != home)
+            mine = read_safetensors(other)
+            write_safetensors(other, {**mine, tensor: model.tensors[tensor]})
+            want = self.reference(name)
+            for n in (1, 3):
+                self.assertTrue(jobs.same_bits(self.run_it(n, folder), want))
+                with self.result() as h:
+                    messages = [m for m in h["events/message"].asstr()[:] if tensor in m]
+                self.assertEqual(len(messages), 1)
+                for word in (shards[0].name, shards[1].name, "the same bytes"):
+                    self.assertIn(word, messages[0])
+            plans = [self.plan(f, 2)["ranks"] for f in (folder, jobs.MODELS / name)]
+            self.assertEqual(*[[r["file_bytes"] for r in plan] for plan in plans])
+            check = jobs.start(0, "check", str(self.place.path / "job.json"))
+            self.assertEqual((check.returncode, check.stderr.count("warning"), check.stderr.count("the same bytes")), (0, 1, 1), check.stderr)
+            spoilt = model.tensors[tensor].copy()
+            spoilt.reshape(-1)[-1] = 0
+            write_safetensors(other, {**mine, tensor: spoilt})
+            self.refused(folder, [tensor, shards[0].name, shards[1].name, "different bytes"])
+            self.assertIn("different bytes", jobs.start(0, "plan", str(folder)).stderr)
+
     def test_a_name_missing_from_the_index_is_refused(self):
         folder = pathlib.Path(self.write(self.model(QWEN_MOE), shards=2))
         index = folder / "model.safetensors.index.json"
@@ -139,7 +169,13 @@ class Files(Variants):
                 for buffer, size in buffers.items():
                     model.tensors[f"{layer}.{buffer}"] = np.full(size, 7, np.float32)
             folder = self.write(model, name)
-            self.assertTrue(jobs.same_bits(self.run_it(2, folder), self.reference(name)))
+            want = self.reference(name)
+            self.assertTrue(jobs.same_bits(self.run_it(2, folder), want))
+            told = jobs.start(0, "run", str(self.place.path / "job.json"), "--progress", "none").stderr
+            lines = [l for l in told.splitlines() if "not loaded, as it is worked out anew" in l]
+            self.assertEqual(len(lines), len(buffers), told)
+            for buffer in buffers:
+                self.assertEqual(sum(f".{buffer} and {len(layers) - 1} of its kind" in l for l in lines), 1, told)
             plans = [self.plan(f, 2)["ranks"] for f in (folder, jobs.MODELS / name)]
             self.assertEqual(*[[r["file_bytes"] for r in plan] for plan in plans])
 
@@ -200,6 +236,28 @@ class Files(Variants):
         self.assertTrue(jobs.same_bits(self.run_it(2, str(snapshot)), self.reference(MIXTRAL)))
         (blobs / "model-00002-of-00002.safetensors").unlink()
         self.refused(snapshot, ["model-00002-of-00002.safetensors", "link", "blobs/"])
+
+    def test_a_link_that_leads_nowhere_on_another_host_is_named_with_the_rank(self):
+        """The model's path leads each process to its own folder, as on hosts with disks of their own."""
+        job = self.place.job("/proc/self/cwd/model", [{"id": "0", "token_ids": [5, 17], "params": {"max_new_tokens": 2}}])
+        places = [self.place.path / f"host {rank}" for rank in range(3)]
+        for rank, place in enumerate(places):
+            self.model(MIXTRAL).write(place / "model", shards=2)
+            for file in (place / "model").iterdir():
+                os.utime(file, (1e9, 1e9))
+        weights = places[2] / "model" / "model-00002-of-00002.safetensors"
+        for found in ("link", "folder"):
+            weights.unlink()
+            weights.symlink_to("../blobs/123") if found == "link" else weights.mkdir()
+            words = []
+            for place in places:
+                one = jobs.command(1, "run", job, "--progress", "none")
+                words += [":"] * bool(words) + ["-np", "1", "--wdir", str(place), *one[one.index(jobs.TPINFER):]]
+            r = subprocess.run([*one[:one.index(jobs.TPINFER) - 2], *words], env=jobs.ENV, capture_output=True, text=True, timeout=60)
+            self.assertEqual((r.returncode, r.stderr.count("tpinfer: error:")), (3, 1), r.stderr)
+            for word in ("rank 2: ", "model-00002-of-00002.safetensors", "blobs/123" if found == "link" else "a folder"):
+                self.assertIn(word, r.stderr)
+            shutil.rmtree(weights) if found == "folder" else None
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -52,26 +52,34 @@ std::vector<Case> tensor_cases(const std::string& folder) {
 
 class EveryModel : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(EveryModel, Float32LogitsAndHiddenStatesAreTheReference) {
-  for (const KernelSet set : available_kernel_sets()) {
-    if (set == KernelSet::avx512_bf16) continue;  // its float32 products are those of avx512
-    ModelFixture model(world(), GetParam(), {.kernels = set});
-    const auto golden = read_golden(GetParam() + "/golden.safetensors");
-    for (const Case& test : tensor_cases(GetParam())) {
-      const auto out = model.run(test.ids, 512);
-      for (std::size_t layer = 0; layer < out.hidden.size(); ++layer) {
-        const std::string name = test.name + ".hidden." + (layer == 0 ? "embed" : std::to_string(layer - 1));
-        const std::vector<float>& wanted = golden.at(name).values;
-        EXPECT_LE(largest_difference(out.hidden[layer], wanted),
-                  kLogitTolerance + kRelative * largest_magnitude(wanted))
-            << name << " " << kernel_set_name(set);
-      }
-      if (world().rank() != 0) continue;
-      EXPECT_LE(largest_difference(out.logits, golden.at(test.name + ".logits").values), kLogitTolerance)
-          << test.name << " " << kernel_set_name(set);
+void expect_the_reference(const std::string& folder, KernelSet set, DType partials) {
+  SCOPED_TRACE(std::string(kernel_set_name(set)) + ", sums in " + std::string(dtype_name(partials)));
+  ModelFixture model(world(), folder, {.kernels = set, .partials = partials});
+  const auto golden = read_golden(folder + "/golden.safetensors");
+  for (const Case& test : tensor_cases(folder)) {
+    const auto out = model.run(test.ids, 512);
+    for (std::size_t layer = 0; layer < out.hidden.size(); ++layer) {
+      const std::string name = test.name + ".hidden." + (layer == 0 ? "embed" : std::to_string(layer - 1));
+      const std::vector<float>& wanted = golden.at(name).values;
+      EXPECT_LE(largest_difference(out.hidden[layer], wanted), kLogitTolerance + kRelative * largest_magnitude(wanted))
+          << name;
     }
-    EXPECT_EQ(model.worker().communication().beyond_exact, 0U);
+    if (world().rank() != 0) continue;
+    EXPECT_LE(largest_difference(out.logits, golden.at(test.name + ".logits").values), kLogitTolerance) << test.name;
   }
+  EXPECT_EQ(model.worker().communication().beyond_exact, 0U);
+}
+
+TEST_P(EveryModel, Float32LogitsAndHiddenStatesAreTheReference) {
+  for (const KernelSet set : available_kernel_sets())
+    if (set != KernelSet::avx512_bf16)  // its float32 products are those of avx512
+      expect_the_reference(GetParam(), set, DType::float64);
+}
+
+// engine.reproducible: off
+TEST_P(EveryModel, PlainSumsAreTheReferenceToo) {
+  for (const KernelSet set : available_kernel_sets())
+    if (set != KernelSet::avx512_bf16) expect_the_reference(GetParam(), set, DType::float32);
 }
 
 TEST_P(EveryModel, ChunksAndThreadsGiveTheSameBits) {

@@ -24,6 +24,7 @@ using testing::options_for;
 using testing::reduce;
 using testing::reference;
 using testing::same_bits;
+using testing::total_of;
 using testing::world;
 
 struct Case {
@@ -51,9 +52,10 @@ std::vector<Case> cases() {
   return all;
 }
 
-std::unique_ptr<DeviceCommunicator> make(const Case& which, ParallelFor& parallel) {
-  auto device = make_host_device_communicator(world(), parallel, options_for(which.transport),
-                                              HostDeviceOverrides{which.hosts, {}});
+std::unique_ptr<DeviceCommunicator> make(const Case& which, ParallelFor& parallel, DType partials = DType::float64) {
+  auto options = options_for(which.transport);
+  options.partials = partials;
+  auto device = make_host_device_communicator(world(), parallel, options, HostDeviceOverrides{which.hosts, {}});
   EXPECT_EQ(device->kind(), which.kind) << which.name;
   EXPECT_EQ(device->rank(), world().rank());
   EXPECT_EQ(device->size(), world().size());
@@ -84,6 +86,33 @@ TEST(Device, ReducesExactlyByEveryTransport) {
   }
 }
 
+// Whole numbers, whose float32 sums are exact in any order.
+TEST(Device, AddsFloatsAsTheyAre) {
+  testing::SerialFor serial;
+  testing::PairFor pair;
+  const int ranks = world().size();
+  for (const auto& which : cases())
+    for (ParallelFor* parallel : {static_cast<ParallelFor*>(&serial), static_cast<ParallelFor*>(&pair)}) {
+      const auto device = make(which, *parallel, DType::float32);
+      std::uint64_t values = 0;
+      for (const std::int64_t count : {1L, 7L, 50'000L, 1000L, 0L, kOneShotLimit, kOneShotLimit + 1, kMost}) {
+        std::vector<float> total(static_cast<std::size_t>(count), -1);
+        const Tensor to = total_of(total, count);
+        const Tensor partials = device->partials(to);
+        ASSERT_EQ(partials.dtype, DType::float32);
+        for (std::int64_t i = 0; i < count; ++i) partials.floats()[i] = static_cast<float>(i % 1001 + world().rank());
+        device->reduce(partials, to);
+        values += static_cast<std::uint64_t>(count);
+        for (std::int64_t i = 0; i < count; ++i)
+          ASSERT_EQ(total[static_cast<std::size_t>(i)],
+                    static_cast<float>(ranks * (i % 1001) + ranks * (ranks - 1) / 2))
+              << which.name << ", place " << i << " of " << count;
+      }
+      EXPECT_EQ(device->stats().bytes, ranks == 1 ? 0 : values * sizeof(float)) << which.name;
+      EXPECT_EQ(device->stats().beyond_exact, 0U);
+    }
+}
+
 TEST(Device, ManySmallReducesWithRandomDelays) {
   testing::SerialFor serial;
   for (const auto& which : cases()) {
@@ -110,10 +139,11 @@ TEST(Device, BackToBackReducesOfMixedSizes) {
     for (int call = 0; call < 300; ++call) {
       const std::int64_t count = engine() % 4 ? engine() % 600 : engine() % 40'000;
       // value of place i in this call: cheap, so that ranks follow each other closely
-      double* partials = device->partials();
+      const Tensor to = total_of(total, count);
+      const Tensor partials = device->partials(to);
       for (std::int64_t i = 0; i < count; ++i)
-        partials[i] = (world().rank() + 1) * 0.25 + static_cast<double>(i + call);
-      device->reduce(count, total.data());
+        static_cast<double*>(partials.data)[i] = (world().rank() + 1) * 0.25 + static_cast<double>(i + call);
+      device->reduce(partials, to);
       const int ranks = world().size();
       for (std::int64_t i = 0; i < count; ++i) {
         const double expected = ranks * (ranks + 1) / 2 * 0.25 + ranks * static_cast<double>(i + call);
@@ -166,15 +196,17 @@ TEST(Device, CountsTotalsBeyondTheExactRangeOnce) {
   for (const auto& which : cases()) {
     const auto device = make(which, serial);
     for (const std::int64_t count : {100L, 50'000L}) {
-      double* partials = device->partials();
+      std::vector<float> total(static_cast<std::size_t>(count));
+      const Tensor to = total_of(total, count);
+      const Tensor parts = device->partials(to);
+      auto* partials = static_cast<double*>(parts.data);
       std::fill_n(partials, count, 1.0);
       partials[0] = kExactLimit / ranks;                       // just beyond, all together
       partials[count - 1] = -2 * kExactLimit;                  // far beyond
       partials[1] = (kExactLimit - 1024) / ranks;              // just below
       partials[2] = std::numeric_limits<double>::quiet_NaN();  // passes through
       partials[3] = std::numeric_limits<double>::infinity();   // passes through, and is large
-      std::vector<float> total(static_cast<std::size_t>(count));
-      device->reduce(count, total.data());
+      device->reduce(parts, to);
       EXPECT_TRUE(std::isnan(total[2])) << which.name;
       EXPECT_TRUE(std::isinf(total[3])) << which.name;
       EXPECT_EQ(total.back(), static_cast<float>(-2 * kExactLimit * ranks)) << which.name;
@@ -191,8 +223,13 @@ TEST(Device, RefusesMoreThanAnnounced) {
   testing::SerialFor serial;
   const auto device = make(cases().front(), serial);
   std::vector<float> total(kMost + 1);
-  EXPECT_THROW(device->reduce(kMost + 1, total.data()), Error);
-  EXPECT_THROW(device->reduce(-1, total.data()), Error);
+  for (const std::int64_t count : {kMost + 1, std::int64_t{-1}}) {
+    const Tensor to = total_of(total, count);
+    EXPECT_THROW(device->reduce(device->partials(to), to), Error);
+  }
+  const Tensor to = total_of(total, 4);
+  EXPECT_THROW(device->reduce(device->partials(total_of(total, 5)), to), Error);
+  EXPECT_THROW(device->reduce({total.data(), DType::float32, 1, 4}, to), Error);
   const std::vector<std::int64_t> widths(static_cast<std::size_t>(world().size()), 20'001);
   EXPECT_THROW(device->gather_columns(total.data(), 1, widths, total.data()), Error);
 }
@@ -235,7 +272,8 @@ TEST(Device, NoticesRanksThatDisagreeOnTheSize) {
   const auto device = make_host_device_communicator(world(), serial, options_for(Transport::shm));
   std::vector<float> total(20);
   try {
-    device->reduce(world().rank() == 0 ? 10 : 11, total.data());
+    const Tensor to = total_of(total, world().rank() == 0 ? 10 : 11);
+    device->reduce(device->partials(to), to);
     EXPECT_GT(world().rank(), 0) << "rank 0 sees only others";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::internal);

@@ -43,10 +43,16 @@ inline std::vector<float> reference(int ranks, int call, std::int64_t count) {
   return {sum.begin(), sum.end()};
 }
 
+inline Tensor total_of(std::vector<float>& total, std::int64_t count) {
+  return {total.data(), DType::float32, 1, count};
+}
+
 inline std::vector<float> reduce(DeviceCommunicator& device, int call, std::int64_t count) {
-  fill(device.rank(), call, count, device.partials());
   std::vector<float> total(static_cast<std::size_t>(count), std::numeric_limits<float>::quiet_NaN());
-  device.reduce(count, total.data());
+  const Tensor to = total_of(total, count);
+  const Tensor partials = device.partials(to);
+  fill(device.rank(), call, count, static_cast<double*>(partials.data));
+  device.reduce(partials, to);
   return total;
 }
 

@@ -25,6 +25,12 @@ double median_of(int repeats, Work&& work) {
   return times[static_cast<std::size_t>(repeats / 2)] * 1e6;
 }
 
+void reduce_ones(DeviceCommunicator& device, const Tensor& total) {
+  const Tensor partials = device.partials(total);
+  std::fill_n(static_cast<double*>(partials.data), total.cols, 1.0);
+  device.reduce(partials, total);
+}
+
 TEST(ReduceBench, BesideMpi) {
   testing::SerialFor serial;
   DeviceCommunicatorOptions options;
@@ -38,16 +44,11 @@ TEST(ReduceBench, BesideMpi) {
   std::vector<double> parts(total.size(), 1.0);
   for (const std::int64_t count : {64, 1024, 2048, 4096, 8192, 16384, 32768, 131072}) {
     const int repeats = count > 20'000 ? 50 : 300;
+    const Tensor to{total.data(), DType::float32, 1, count};
     double best[3] = {1e9, 1e9, 1e9};
     for (int round = 0; round < 3; ++round) {
-      best[0] = std::min(best[0], median_of(repeats, [&] {
-                           std::fill_n(shm->partials(), count, 1.0);
-                           shm->reduce(count, total.data());
-                         }));
-      best[1] = std::min(best[1], median_of(repeats, [&] {
-                           std::fill_n(mpi->partials(), count, 1.0);
-                           mpi->reduce(count, total.data());
-                         }));
+      best[0] = std::min(best[0], median_of(repeats, [&] { reduce_ones(*shm, to); }));
+      best[1] = std::min(best[1], median_of(repeats, [&] { reduce_ones(*mpi, to); }));
       best[2] = std::min(best[2], median_of(repeats, [&] {
                            std::fill_n(parts.data(), count, 1.0);
                            MPI_Allreduce(parts.data(), sums.data(), static_cast<int>(count), MPI_DOUBLE, MPI_SUM,

@@ -1,8 +1,9 @@
-// Tensors that every rank holds whole are compared once after loading: a rank whose folder has other bytes stops the
-// run with the tensor's name, on all ranks alike.
+// What several ranks hold alike (replicated tensors, K and V heads that ranks share) is compared once after loading: a
+// rank whose folder has other bytes stops the run with the tensor's name, on all ranks alike.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -78,8 +79,11 @@ std::string compared(const TwoFolders& folders, int stray) {
   setup.threads = 1;
   setup = decode_setup(encode_setup(setup, model.config_text, model.config_file));
   if (world().rank() == stray)
-    for (PlanFile& file : setup.plan.files) file.path.replace(0, folders.one().size(), folders.other());
-  RankWorker worker(setup, world());
+    for (PlanFile& file : setup.plan.files) {
+      file.path.replace(0, folders.one().size(), folders.other());
+      file.modified = open_model_file(file.path).modified;
+    }
+  RankWorker worker(setup, world(), world(), 0, nullptr);
   worker.share_reading(world());
   worker.load({});
   try {
@@ -111,6 +115,49 @@ TEST(Replicated, ARankWithAnotherTensorIsNamedWithIt) {
                 AllOf(HasSubstr("rank " + std::to_string(last)), HasSubstr(tensor), HasSubstr("same model folder")));
     EXPECT_EQ(told, from_rank_0(told)) << "all ranks tell the same";
   }
+}
+
+// Ranks that hold the last row of this tensor at the world's size.
+std::vector<int> holders_of_last_row(const TwoFolders& folders, const std::string& name) {
+  const ModelFolder model(folders.one(), Log());
+  const ShardingPlan plan =
+      make_sharding_plan(model.spec, model.checkpoint, model.claims, world().size(), DType::float32);
+  const auto tensor = std::ranges::find(plan.tensors, name, &PlannedTensor::name);
+  std::vector<int> ranks;
+  for (int rank = 0; rank < world().size(); ++rank) {
+    const auto& slice =
+        plan.slices[static_cast<std::size_t>(tensor - plan.tensors.begin())][static_cast<std::size_t>(rank)];
+    if (!slice.ranges.empty() && slice.ranges.back().end == tensor->shape[0]) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+TEST(Replicated, HeadsThatRanksShareAreComparedAmongThem) {
+  const std::pair<const char*, const char*> tensors[] = {
+      {"rand-qwen2", "model.layers.1.self_attn.k_proj.weight"},
+      {"rand-qwen2", "model.layers.0.self_attn.v_proj.bias"},
+      {"rand-mixtral-uneven", "model.layers.1.self_attn.v_proj.weight"},
+      {"rand-gpt-bigcode-mqa-odd", "transformer.h.0.attn.c_attn.weight"},
+      {"rand-gpt-bigcode-mqa-odd", "transformer.h.1.attn.c_attn.bias"},
+  };
+  int shared = 0;
+  for (const auto& [model, tensor] : tensors) {
+    const TwoFolders folders(model, tensor);
+    const std::vector<int> holders = holders_of_last_row(folders, tensor);
+    for (int stray = 0; stray < world().size(); ++stray) {
+      const std::string told = compared(folders, stray);
+      if (holders.size() < 2 || std::ranges::find(holders, stray) == holders.end()) {
+        EXPECT_EQ(told, "") << tensor << ": rank " << stray << " has nothing of it that another rank has";
+        continue;
+      }
+      ++shared;
+      const int strange = stray == holders[0] ? holders[1] : stray;
+      EXPECT_THAT(told, AllOf(HasSubstr(fmt::format("rank {} read other bytes of {} (rows ", strange, tensor)),
+                              HasSubstr(fmt::format(") than rank {} ", holders[0]))));
+      EXPECT_EQ(told, from_rank_0(told)) << "all ranks tell the same";
+    }
+  }
+  EXPECT_GE(shared, 2 * world().size()) << "K and V of the last model lie on every rank";
 }
 
 TEST(Replicated, WhenRankZeroIsTheStrayTheTensorIsNamedToo) {

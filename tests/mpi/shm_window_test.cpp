@@ -92,6 +92,9 @@ TEST(Window, SizeIsKnownBefore) {
   const std::uint64_t least = 4 * a_rank + common;  // one buffer of partial sums a rank, the small ones twice
   EXPECT_GE(shared_window_bytes(4, options), least);
   EXPECT_LE(shared_window_bytes(4, options), least + 100'000);
+  options.partials = DType::float32;
+  EXPECT_LE(shared_window_bytes(4, options), least - 4 * kMost * sizeof(float) + 100'000);
+  options.partials = DType::float64;
   if (world().size() != 4) return;
   testing::SerialFor serial;
   HostDeviceOverrides overrides;
@@ -123,10 +126,11 @@ class Faulty final : public DeviceCommunicator {
   int rank() const noexcept override { return device_.rank(); }
   int size() const noexcept override { return device_.size(); }
   std::string_view kind() const noexcept override { return "faulty"; }
-  double* partials() override { return device_.partials(); }
-  void reduce(std::int64_t count, float* total) override {
-    device_.reduce(count, total);
-    if (reduce_wrong_) total[count - 1] = std::nextafter(total[count - 1], 0.0f);
+  Tensor partials(const Tensor& total) override { return device_.partials(total); }
+  void reduce(const Tensor& partials, const Tensor& total) override {
+    device_.reduce(partials, total);
+    float& last = total.floats()[total.rows * total.cols - 1];
+    if (reduce_wrong_) last = std::nextafter(last, 0.0f);
   }
   void gather_columns(const float* local, std::int64_t rows, std::span<const std::int64_t> widths,
                       float* out) override {
@@ -144,12 +148,12 @@ TEST(SelfTest, NamesTheRankWithTheWrongResult) {
   testing::SerialFor serial;
   const auto options = options_for(Transport::automatic);
   const auto device = make_host_device_communicator(world(), serial, options);
-  EXPECT_NO_THROW(self_test(world(), *device, options));
+  EXPECT_NO_THROW(self_test(world(), *device, options, host_copies()));
   const int last = world().size() - 1;
   const auto text = [&](bool reduce_wrong, bool gather_wrong) -> std::string {
     Faulty faulty(*device, reduce_wrong, gather_wrong);
     try {
-      self_test(world(), faulty, options);
+      self_test(world(), faulty, options, host_copies());
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ExitCode::communication);
       return error.what();

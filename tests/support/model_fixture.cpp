@@ -38,9 +38,10 @@ ModelFixture::ModelFixture(Communicator& comm, const std::string& folder, const 
   setup_.kernel_set = options.kernels;
   setup_.threads = options.threads;
   setup_.transport = options.transport;
+  setup_.partials = options.partials;
   setup_.collective_timeout = 60;
   setup_ = decode_setup(encode_setup(setup_, model.config_text, model.config_file));
-  worker_.emplace(setup_, comm);
+  worker_.emplace(setup_, comm, comm, 0, nullptr);
   worker_->share_reading(comm);
   worker_->load({});
   worker_->compare_replicated(comm);

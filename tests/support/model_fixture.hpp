@@ -26,6 +26,7 @@ struct FixtureOptions {
   KernelSet kernels = KernelSet::scalar;
   int threads = 1;
   Transport transport = Transport::automatic;
+  DType partials = DType::float64;  ///< float32: engine.reproducible: off
 };
 
 /// A model on the ranks of `comm`, from folder to forward pass, by the same code as a job.
@@ -42,6 +43,8 @@ class ModelFixture {
 
   const ModelSpec& spec() const { return setup_.spec; }
   const RankWorker& worker() const { return *worker_; }
+  RankWorker& worker() { return *worker_; }
+  const RunSetup& setup() const { return setup_; }
 
  private:
   RunSetup setup_;

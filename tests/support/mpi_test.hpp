@@ -16,7 +16,7 @@ Communicator& world();
 class SerialFor final : public ParallelFor {
  public:
   int threads() const noexcept override { return 1; }
-  void run(std::int64_t count, std::int64_t, const std::function<void(std::int64_t, std::int64_t)>& body) override {
+  void run(std::int64_t count, std::int64_t, const RangeBody& body) override {
     if (count > 0) body(0, count);
   }
 };
@@ -25,8 +25,7 @@ class SerialFor final : public ParallelFor {
 class PairFor final : public ParallelFor {
  public:
   int threads() const noexcept override { return 2; }
-  void run(std::int64_t count, std::int64_t grain,
-           const std::function<void(std::int64_t, std::int64_t)>& body) override {
+  void run(std::int64_t count, std::int64_t grain, const RangeBody& body) override {
     if (count <= 0) return;
     const std::int64_t middle = std::min(count, (count / 2 + grain - 1) / grain * grain);
     std::thread other([&] {

@@ -21,14 +21,22 @@ std::int64_t state_floats(const AttentionWork& work) {
   return divide_up(2 * work.vectors, 16) * 16 + work.vectors * work.layout.padded_dim;
 }
 
+/// Floats that a thread needs for an item; a multiple of 1024, so that threads write to pages of their own.
+std::int64_t item_floats(const CpuKernels& kernels, const AttentionWork& work) {
+  return divide_up(kernels.attention_scratch(work.layout, work.vectors) + state_floats(work), 1024) * 1024;
+}
+
 AttentionState state_at(float* memory, const AttentionWork& work) noexcept {
   return {memory, memory + work.vectors, memory + divide_up(2 * work.vectors, 16) * 16};
 }
 
-/// Grows in steps of 1 MiB: a longer context must not mean a new mapping in every step.
+/// In steps of 1 MiB: a longer context must not mean a new mapping in every step.
+std::size_t reserved_bytes(std::int64_t floats) {
+  return static_cast<std::size_t>(divide_up(floats, 1 << 18) * (1 << 18)) * sizeof(float);
+}
+
 void reserve(HugeMemory& memory, std::int64_t floats) {
-  const auto bytes = static_cast<std::size_t>(divide_up(floats, 1 << 18) * (1 << 18)) * sizeof(float);
-  if (memory.bytes() < bytes) memory = HugeMemory(bytes);
+  if (memory.bytes() < reserved_bytes(floats)) memory = HugeMemory(reserved_bytes(floats));
 }
 
 }  // namespace
@@ -75,10 +83,8 @@ void CpuAttention::plan_tasks() {
   scratch_floats_ = 0;
   for (const Item& item : items_) {
     total += (item.last_block - item.first_block) * item.work.vectors;
-    scratch_floats_ = std::max(
-        scratch_floats_, kernels_.attention_scratch(item.work.layout, item.work.vectors) + state_floats(item.work));
+    scratch_floats_ = std::max(scratch_floats_, item_floats(kernels_, item.work));
   }
-  scratch_floats_ = divide_up(scratch_floats_, 1024) * 1024;  // threads write to pages of their own
   const std::int64_t threads = parallel_.threads();
   std::int64_t floats = 0;
   for (std::size_t i = 0; i < items_.size(); ++i) {
@@ -96,6 +102,19 @@ void CpuAttention::plan_tasks() {
   }
   reserve(scratch_, scratch_floats_ * threads);
   reserve(partial_, floats);
+}
+
+std::uint64_t CpuAttention::most_bytes(const AttentionHeads& heads, DType cache, std::int64_t context, int threads) {
+  const std::int64_t group = heads.q_heads / heads.kv_heads;
+  const AttentionWork work{
+      .vectors = std::max(group, kVectorsPerItem / group * group),
+      .group = group,
+      .layout = KvLayout({.layers = 1, .kv_heads = heads.kv_heads, .head_dim = heads.head_dim, .dtype = cache}),
+      .dtype = cache};
+  // an item is cut when it alone is more than half of a thread's share: fewer than two for each thread
+  const std::int64_t cut = threads == 1 ? 0 : 2 * threads - 1;
+  return reserved_bytes(item_floats(scalar_kernels(), work) * threads) +
+         reserved_bytes(cut * divide_up(context, kAttentionBlock) * state_floats(work));
 }
 
 AttentionState CpuAttention::partial_state(const Item& item, std::int64_t block) const noexcept {

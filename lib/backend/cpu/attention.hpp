@@ -22,6 +22,8 @@ class CpuAttention {
            const CpuKvStore& kv, std::int64_t layer, const Tensor& out);
   /// Bytes of working memory now held.
   std::size_t bytes() const noexcept { return scratch_.bytes() + partial_.bytes(); }
+  /// Bytes that it may come to hold on `threads` threads, for sequences of up to `context` positions.
+  static std::uint64_t most_bytes(const AttentionHeads& heads, DType cache, std::int64_t context, int threads);
 
  private:
   struct Item {

@@ -54,7 +54,11 @@ bool is_activation(const Tensor& t) { return t.dtype == DType::float32 || t.dtyp
 }  // namespace
 
 CpuBackendImpl::CpuBackendImpl(KernelSet set, int threads)
-    : set_(set), kernels_(kernels_of(set)), team_(threads), attention_(kernels_, team_) {}
+    : set_(set),
+      kernels_(kernels_of(set)),
+      team_(threads),
+      attention_(kernels_, team_),
+      mixture_(set, kernels_, team_) {}
 
 template <class Body>
 void CpuBackendImpl::share(std::int64_t count, std::int64_t cost, const Body& body) {
@@ -183,38 +187,8 @@ void CpuBackendImpl::route(const Tensor& logits, const RoutingParams& params, co
 }
 
 void CpuBackendImpl::experts(std::span<const ExpertMatrices> experts, const Tensor& x, const Routing& routing,
-                             Activation act, bool gated, const ExpertScratch& scratch, const Tensor& sums) {
-  double* partials = doubles_of(sums);
-  groups_.group(routing, x.rows, static_cast<std::int64_t>(experts.size()));
-  const auto row_bytes = x.cols * static_cast<std::int64_t>(dtype_size(x.dtype));
-  const auto entries = static_cast<std::int64_t>(groups_.rows.size());
-  share(entries, x.cols, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i)
-      std::memcpy(static_cast<std::byte*>(scratch.inputs.data) + i * row_bytes,
-                  static_cast<const std::byte*>(x.data) + groups_.rows[static_cast<std::size_t>(i)] * row_bytes,
-                  static_cast<std::size_t>(row_bytes));
-  });
-  const std::int64_t hidden = as_cpu(*experts.front().down).spec().rows;
-  share(x.rows, hidden, [&](std::int64_t begin, std::int64_t end) {
-    std::fill(partials + begin * hidden, partials + end * hidden, 0.0);
-  });
-  for (std::size_t e = 0; e < experts.size(); ++e) {
-    const std::int64_t first = groups_.begin[e];
-    const std::int64_t rows = groups_.begin[e + 1] - first;
-    if (rows == 0) continue;
-    const CpuMatrix& gate_up = as_cpu(*experts[e].gate_up);
-    const CpuMatrix& down = as_cpu(*experts[e].down);
-    const Tensor inputs{static_cast<std::byte*>(scratch.inputs.data) + first * row_bytes, x.dtype, rows, x.cols};
-    const Tensor up{scratch.up.data, DType::float32, rows, gate_up.spec().rows};
-    const Tensor activated{scratch.activated.data, scratch.activated.dtype, rows, down.spec().cols};
-    cpu_matmul(set_, team_, gate_up, inputs, nullptr, up);
-    activate(up, act, gated, activated);
-    cpu_matmul_partial(set_, team_, down, activated,
-                       {.totals = partials,
-                        .scales = groups_.weights.data() + first,
-                        .rows = groups_.rows.data() + first,
-                        .accumulate = true});
-  }
+                             Activation act, bool gated, const ExpertScratch& scratch, const Tensor& partials) {
+  mixture_.run({experts, &x, routing, act, gated, &scratch, &partials});
 }
 
 void CpuBackendImpl::copy_kv_blocks(KvStore& kv, std::span<const std::int32_t> pairs) {

@@ -3,7 +3,7 @@
 #include <unordered_map>
 
 #include "backend/cpu/attention.hpp"
-#include "backend/cpu/experts.hpp"
+#include "backend/cpu/mixture.hpp"
 #include "backend/cpu/thread_team.hpp"
 #include "backend/factory.hpp"
 
@@ -55,7 +55,7 @@ class CpuBackendImpl final : public CpuBackend {
   const CpuKernels& kernels_;
   ThreadTeam team_;
   CpuAttention attention_;
-  ExpertGroups groups_;
+  CpuMixture mixture_;
   std::unordered_map<void*, HugeMemory> allocations_;
 };
 

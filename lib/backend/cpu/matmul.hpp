@@ -16,14 +16,18 @@ void cpu_matmul(KernelSet set, ParallelFor& parallel, const CpuMatrix& w, const 
 
 /// Where the partial sums of a row-parallel product go.
 struct PartialSums {
-  double* totals = nullptr;       ///< [rows, w.rows]
+  double* totals = nullptr;       ///< [rows, w.rows] exact sums, or
+  float* sums = nullptr;          ///< [rows, w.rows] plain ones: no leaves, no grid
   const float* scales = nullptr;  ///< [rows] a leaf's sum is multiplied by it before it is rounded, or null
   const std::int32_t* rows =
       nullptr;              ///< [rows] the row of totals that each row goes to, all different; null: its own number
   bool accumulate = false;  ///< added to what is there, instead of replacing it
 };
 
-/// Sums over the leaves of w of (leaf sum rounded to the grid); zeros when w has no columns.
+/// Columns [begin, end) of `rows` rows become zero.
+void clear_rows(const PartialSums& sums, std::int64_t rows, std::int64_t cols, std::int64_t begin, std::int64_t end);
+
+/// Sums over the leaves of w of (leaf sum rounded to the grid), or plain sums; zeros when w has no columns.
 void cpu_matmul_partial(KernelSet set, ParallelFor& parallel, const CpuMatrix& w, const Tensor& x,
                         const PartialSums& sums);
 

@@ -17,6 +17,26 @@ struct Avx2 {
     const __m256d magic = _mm256_set1_pd(0x1.8p24);  // kGridMagic
     return _mm256_sub_pd(_mm256_add_pd(_mm256_cvtps_pd(sums), magic), magic);
   }
+  static Vector either(Vector a, Vector b) { return _mm256_or_ps(a, b); }
+  /// No number is 2 or more, infinite or NaN: these have the highest bit of the exponent.
+  static bool small(Vector bits) {
+    return _mm256_testz_si256(_mm256_castps_si256(bits), _mm256_set1_epi32(1 << 30)) != 0;
+  }
+  static void count_on_grid(Vector sums, bool first, std::int32_t* counts) {
+    auto* to = reinterpret_cast<__m256i*>(counts);
+    const __m256i steps = _mm256_cvtps_epi32(_mm256_mul_ps(sums, _mm256_set1_ps(0x1p28F)));
+    _mm256_store_si256(to, first ? steps : _mm256_add_epi32(_mm256_load_si256(to), steps));
+  }
+  /// to = from + counts * 2^-28.
+  static void add_counts(const std::int32_t* counts, const double* from, double* to) {
+    const __m256d step = _mm256_set1_pd(0x1p-28);
+    const auto half = [&](int at) {
+      const __m256d steps = _mm256_cvtepi32_pd(_mm_load_si128(reinterpret_cast<const __m128i*>(counts + at)));
+      _mm256_storeu_pd(to + at, _mm256_fmadd_pd(steps, step, _mm256_loadu_pd(from + at)));
+    };
+    half(0);
+    half(4);
+  }
   static Vector times(Vector a, float b) { return _mm256_mul_ps(a, _mm256_set1_ps(b)); }
   /// to = from + sums rounded to the grid.
   static void add_on_grid(Vector sums, const double* from, double* to) {

@@ -30,9 +30,11 @@ struct MatmulBlock {
   float* sums = nullptr;          ///< [rows, 32 panels], or
   double* totals = nullptr;       ///< [rows, 32 panels]: the sum of each piece is rounded to the grid and added here
   std::int64_t stride = 0;        ///< of sums or totals, in elements
-  const float* scales = nullptr;  ///< [rows] a piece's sum is multiplied by it before it is rounded, or null
-  const std::int32_t* rows_to = nullptr;  ///< [rows] row of totals that each row is added to; null: its own number
-  const float* bias = nullptr;            ///< [32 panels] added to sums at the end, or null
+  const float* scales = nullptr;  ///< [rows] a piece's sum is multiplied by it before it is rounded, or null; with it
+                                  ///< `sums`, too, are added to when not `first`
+  const std::int32_t* rows_to =
+      nullptr;                  ///< [rows] row of totals, or of scaled sums, that each row goes to; null: its own
+  const float* bias = nullptr;  ///< [32 panels] added to sums at the end, or null
 };
 
 struct MatmulKernel {

@@ -47,18 +47,20 @@ template <DType dtype>
 void run(const MatmulBlock& b) {
   for (std::int64_t panel = 0; panel < b.panels; ++panel)
     for (std::int64_t row = 0; row < b.rows; ++row) {
-      const std::int64_t to = b.totals != nullptr && b.rows_to != nullptr ? b.rows_to[row] : row;
+      const std::int64_t to = b.rows_to != nullptr ? b.rows_to[row] : row;
       const std::int64_t at = to * b.stride + panel * kLanes;
       for (std::int64_t i = 0; i < b.piece_count; ++i) {
         const bool first = b.first && i == 0;
+        const bool go_on = b.totals == nullptr && b.scales == nullptr && !first;  // one chain of additions
         float sums[kLanes] = {};
-        if (b.totals == nullptr && !first) std::memcpy(sums, b.sums + at, sizeof sums);
+        if (go_on) std::memcpy(sums, b.sums + at, sizeof sums);
         add_products<dtype>(b, row, panel, b.pieces[i], sums);
-        if (b.totals == nullptr) std::memcpy(b.sums + at, sums, sizeof sums);
-        for (std::int64_t lane = 0; b.totals != nullptr && lane < kLanes; ++lane) {
-          double& total = b.totals[at + lane];
+        for (std::int64_t lane = 0; lane < kLanes; ++lane) {
           const float sum = b.scales != nullptr ? sums[lane] * b.scales[row] : sums[lane];
-          total = (first ? 0.0 : total) + round_to_grid(sum);
+          if (b.totals != nullptr)
+            b.totals[at + lane] = (first ? 0.0 : b.totals[at + lane]) + round_to_grid(sum);
+          else
+            b.sums[at + lane] = first || go_on ? sum : b.sums[at + lane] + sum;
         }
       }
       for (std::int64_t lane = 0; b.bias != nullptr && lane < kLanes; ++lane)

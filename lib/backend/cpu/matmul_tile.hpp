@@ -15,7 +15,9 @@ template <class Kernel>
 constexpr std::int64_t kStepOfPanel = Kernel::kStepBytes*(32 / Kernel::Isa::kLanes);
 
 /// R rows x V vectors of outputs. `Kernel` gives:
-///   Isa      Vector, kLanes, zero, load, store, add, times(vector, scalar), add_on_grid(sums, from, to)
+///   Isa      Vector, kLanes, zero, load, store, add, times(vector, scalar), either(a, b) (their bits together),
+///            add_on_grid(sums, from, to) and the faster way for leaf sums below 2: small(either of them),
+///            count_on_grid(sums, first, counts) and add_counts(counts, from, to)
 ///   kStep    channels that a step takes (1, or 2 for pairs), kStepBytes: bytes of one vector's weights in a step
 ///   kInput   bytes of an element of x
 ///   step<R, V>(acc, weights(v), x(r)): adds the products of kStep channels
@@ -30,6 +32,7 @@ struct Tile {
   /// the ones after those of the `tile` tiles before it.
   static void run(const MatmulBlock& b, std::int64_t row, std::int64_t col, std::int64_t tile, std::int64_t share) {
     if (b.totals != nullptr) return run_totals(b, row, col, tile, share);
+    if (b.scales != nullptr) return run_scaled(b, row, col, tile, share);
     float* sums = b.sums + row * b.stride + col;
     Vector acc[R][V];
     if (b.first)
@@ -43,31 +46,72 @@ struct Tile {
     });
   }
 
+  /// Sums that are scaled and added to rows of their own, in float32.
+  static void run_scaled(const MatmulBlock& b, std::int64_t row, std::int64_t col, std::int64_t tile,
+                         std::int64_t share) {
+    Vector acc[R][V];
+    each([&](int r, int v) { acc[r][v] = Isa::zero(); });
+    for (std::int64_t i = 0; i < b.piece_count; ++i) accumulate(b, b.pieces[i], row, col, tile, share, acc);
+    each([&](int r, int v) {
+      float* out = b.sums + row_of(b, row + r) * b.stride + col + v * Isa::kLanes;
+      const Vector sum = Isa::times(acc[r][v], b.scales[row + r]);
+      Isa::store(out, b.first ? sum : Isa::add(Isa::load(out), sum));
+    });
+  }
+
+  /// Exact sums. A leaf sum below 2 is a number of grid steps that fits in 30 bits, and four of them in 32: they are
+  /// added as integers, at less than half the cost of rounding in float64, and go to the totals at every fourth piece.
   static void run_totals(const MatmulBlock& b, std::int64_t row, std::int64_t col, std::int64_t tile,
                          std::int64_t share) {
+    alignas(64) std::int32_t counts[R][V * Isa::kLanes];
     // Rows of b.totals are often a power of two apart and then share a few cache lines: between pieces they lie here.
     alignas(64) double totals[R][V * Isa::kLanes];
     alignas(64) static constexpr double kZeros[Isa::kLanes] = {};
     double* out[R];
-    for (int r = 0; r < R; ++r)
-      out[r] = b.totals + (b.rows_to != nullptr ? b.rows_to[row + r] : row + r) * b.stride + col;
-    for (int r = 0; r < R; ++r)  // they are needed after the first piece
-      for (int i = 0; i < V * Isa::kLanes; i += 8) __builtin_prefetch(out[r] + i, 1);
+    for (int r = 0; r < R; ++r) out[r] = b.totals + row_of(b, row + r) * b.stride + col;
+    for (int r = 0; r < R; ++r)  // they are needed after the first pieces
+      for (int i = 0; i < V * Isa::kLanes; i += 8) __builtin_prefetch(out[r] + i, 1, 2);
+    bool begun = false;  // there is something in `totals`
+    int counted = 0;     // pieces in `counts`
+    // add(r, v, from, to) for all vectors; `last`: they go home
+    const auto add_up = [&](bool last, const auto& add) {
+      each([&](int r, int v) {
+        const int at = v * Isa::kLanes;
+        add(r, v, begun ? totals[r] + at : b.first ? kZeros : out[r] + at, last ? out[r] + at : totals[r] + at);
+      });
+      begun = true;
+    };
     for (std::int64_t i = 0; i < b.piece_count; ++i) {
       Vector acc[R][V];
       each([&](int r, int v) { acc[r][v] = Isa::zero(); });
       accumulate(b, b.pieces[i], row, col, tile, share, acc);
       if (b.scales != nullptr) each([&](int r, int v) { acc[r][v] = Isa::times(acc[r][v], b.scales[row + r]); });
+      Vector all = Isa::zero();
+      each([&](int r, int v) { all = Isa::either(all, acc[r][v]); });
+      const bool small = Isa::small(all);
       const bool last = i + 1 == b.piece_count;
-      each([&](int r, int v) {
-        const int at = v * Isa::kLanes;
-        const double* from = i > 0 ? totals[r] + at : b.first ? kZeros : out[r] + at;
-        Isa::add_on_grid(acc[r][v], from, last ? out[r] + at : totals[r] + at);
-      });
+      if (small) {
+        each([&](int r, int v) { Isa::count_on_grid(acc[r][v], counted == 0, counts[r] + v * Isa::kLanes); });
+        ++counted;
+      }
+      if (counted > 0 && (!small || counted == kCounted || last)) {
+        add_up(small && last, [&](int r, int v, const double* from, double* to) {
+          Isa::add_counts(counts[r] + v * Isa::kLanes, from, to);
+        });
+        counted = 0;
+      }
+      if (!small)
+        add_up(last, [&](int r, int v, const double* from, double* to) { Isa::add_on_grid(acc[r][v], from, to); });
     }
   }
 
  private:
+  static constexpr int kCounted = 4;  ///< pieces whose counts fit together in 32 bits
+
+  static std::int64_t row_of(const MatmulBlock& b, std::int64_t row) {
+    return b.rows_to != nullptr ? b.rows_to[row] : row;
+  }
+
   /// Where vector v's weights of a step lie, from the first one's.
   static constexpr std::int64_t offset(int v, std::int64_t panel_bytes) {
     return v / kPerPanel * panel_bytes + v % kPerPanel * Kernel::kStepBytes;

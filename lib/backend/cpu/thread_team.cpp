@@ -78,8 +78,7 @@ void ThreadTeam::serve(std::size_t index) {
   }
 }
 
-void ThreadTeam::run(std::int64_t count, std::int64_t grain,
-                     const std::function<void(std::int64_t, std::int64_t)>& body) {
+void ThreadTeam::run(std::int64_t count, std::int64_t grain, const RangeBody& body) {
   if (count <= 0) return;
   grain = std::max<std::int64_t>(grain, 1);
   if (workers_.empty() || count <= grain || running_) {

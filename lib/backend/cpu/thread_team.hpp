@@ -27,14 +27,13 @@ class ThreadTeam final : public ParallelFor {
 
   int threads() const noexcept override { return static_cast<int>(errors_.size()); }
   /// An exception from a body is thrown again here when all threads are done; of several, the lowest thread's.
-  void run(std::int64_t count, std::int64_t grain,
-           const std::function<void(std::int64_t, std::int64_t)>& body) override;
+  void run(std::int64_t count, std::int64_t grain, const RangeBody& body) override;
 
  private:
   struct Work {
     std::int64_t count = 0;
     std::int64_t grain = 1;
-    const std::function<void(std::int64_t, std::int64_t)>* body = nullptr;
+    const RangeBody* body = nullptr;
   };
   void serve(std::size_t index);
   void do_share(std::size_t index) noexcept;

@@ -2,13 +2,15 @@
 
 #include <algorithm>
 
-#include "backend/cuda/cuda_kernels.hpp"
+#include "backend/cuda/attention.hpp"
+#include "backend/cuda/gpu_names.hpp"
 
 namespace tpinfer {
 namespace {
 
-constexpr std::size_t kStagingSegments = 16;
-constexpr std::size_t kStagingBytes = std::size_t{1} << 20;
+constexpr std::size_t kStagingSegments = 8;
+constexpr std::size_t kStagingBytes = std::size_t{4} << 20;
+constexpr std::int64_t kMostPartials = std::int64_t{16} << 20;  // floats of blocks of attention side by side
 constexpr const char* kUseCpu = "use parallel.device: cpu";
 
 /// Makes GPU number `device` the calling thread's.
@@ -28,40 +30,61 @@ int select_device(int device) {
   return device;
 }
 
-[[noreturn]] void fail_missing(std::string_view what) {
-  throw Error(ExitCode::usage, fmt::format("the CUDA backend of this build cannot {} yet", what), kUseCpu);
+int attribute(cudaDeviceAttr key, int device) {
+  int value = 0;
+  check(cudaDeviceGetAttribute(&value, key, device), "asking for the properties of the device");
+  return value;
 }
 
 const CudaMatrix& own(const PackedMatrix& matrix) { return dynamic_cast<const CudaMatrix&>(matrix); }
 
-/// "GPU-5e3c...": as nvidia-smi spells it.
-std::string uuid_text(const cudaUUID_t& uuid) {
-  std::string text = "GPU-";
-  for (std::size_t i = 0; i < sizeof uuid.bytes; ++i) {
-    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    text += fmt::format("{:02x}", static_cast<unsigned char>(uuid.bytes[i]));
-  }
-  return text;
-}
-
+/// [layer][block][KV head][K, V], see cuda/kv_layout.cuh.
 class CudaKvStore final : public KvStore {
  public:
   CudaKvStore(const KvSpec& spec, cudaStream_t stream)
       : KvStore(spec), data_(allocate_cuda(static_cast<std::size_t>(spec.blocks) * spec.bytes_per_block(), stream)) {}
+  std::byte* layer(std::int64_t index) const noexcept {
+    const KvSpec& s = spec();
+    if (s.layers == 0) return nullptr;
+    return static_cast<std::byte*>(data_.get()) +
+           static_cast<std::size_t>(index * s.blocks) * (s.bytes_per_block() / static_cast<std::size_t>(s.layers));
+  }
 
  private:
   CudaMemory data_;
 };
 
+void check_shape(bool right, const char* operation, const Tensor& x, const Tensor& out) {
+  if (!right)
+    throw Error(ExitCode::internal,
+                fmt::format("{} got [{}, {}] in {} and a result of [{}, {}] in {}", operation, x.rows, x.cols,
+                            dtype_name(x.dtype), out.rows, out.cols, dtype_name(out.dtype)));
+}
+
 }  // namespace
 
-CudaBackend::CudaBackend(int device)
-    : device_(select_device(device)),
+void* CudaScratch::reserve(std::size_t bytes, cudaStream_t stream) {
+  if (bytes > bytes_) {
+    memory_.reset();
+    bytes_ = 0;
+    memory_ = allocate_cuda(bytes, stream);
+    bytes_ = bytes;
+    ++moves_;
+  }
+  return memory_.get();
+}
+
+CudaBackend::CudaBackend(const GpuOptions& options)
+    : device_(select_device(options.device)),
+      processors_(attribute(cudaDevAttrMultiProcessorCount, device_)),
+      team_(options.threads),
       compute_(make_stream()),
       copy_(make_stream()),
       order_(make_event(EventKind::order)),
       ring_(kStagingSegments, kStagingBytes),
-      cublas_(make_cublas_lt()) {}
+      pool_(compute_.get(), ring_) {
+  if (options.any_order) cublas_.emplace(compute_.get());
+}
 
 CudaBackend::~CudaBackend() {
   // Pinned memory must not go while copies from it run; a failure here was reported before or does not matter any more.
@@ -72,13 +95,24 @@ CudaBackend::~CudaBackend() {
 DeviceInfo CudaBackend::info() const {
   cudaDeviceProp properties;
   check(cudaGetDeviceProperties(&properties, device_), "asking for the properties of the device");
-  int numa_node = -1;
-  check(cudaDeviceGetAttribute(&numa_node, cudaDevAttrHostNumaId, device_), "asking for the NUMA node of the device");
   return {.kind = "cuda",
           .name = properties.name,
-          .uuid = uuid_text(properties.uuid),
-          .numa_node = numa_node,
+          .uuid = gpu_uuid_text(properties.uuid.bytes),
+          .numa_node = attribute(cudaDevAttrHostNumaId, device_),
           .kernel_set = fmt::format("sm_{}{}", properties.major, properties.minor)};
+}
+
+GpuMemory CudaBackend::memory() const {
+  std::size_t free_bytes = 0;
+  std::size_t total_bytes = 0;
+  check(cudaMemGetInfo(&free_bytes, &total_bytes), "asking for free device memory");
+  return {.total = total_bytes, .free = free_bytes};
+}
+
+std::size_t CudaBackend::scratch_bytes() const noexcept {
+  std::size_t total = 0;
+  for (const CudaScratch* scratch : scratches()) total += scratch->bytes();
+  return total;
 }
 
 void* CudaBackend::allocate(std::size_t bytes) { return allocate_cuda(bytes, compute_.get()).release(); }
@@ -86,18 +120,24 @@ void* CudaBackend::allocate(std::size_t bytes) { return allocate_cuda(bytes, com
 void CudaBackend::release(void* data, std::size_t) noexcept { static_cast<void>(CudaMemory(data)); }
 
 void CudaBackend::copy_to_device(void* to, const void* from, std::size_t bytes) {
+  settle();
+  require_no_graph("a copy to the device");
   ring_.copy(to, from, bytes, compute_.get());
 }
 
 void CudaBackend::copy_to_host(void* to, const void* from, std::size_t bytes) {
+  settle();
   // Into pageable memory the driver waits for the copy itself.
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, compute_.get()), "copying to the host");
 }
 
-void CudaBackend::synchronize() { check(cudaStreamSynchronize(compute_.get()), "waiting for the device"); }
+void CudaBackend::synchronize() {
+  settle();
+  check(cudaStreamSynchronize(compute_.get()), "waiting for the device");
+}
 
 std::unique_ptr<PackedMatrix> CudaBackend::create_matrix(const MatrixSpec& spec) {
-  return std::make_unique<CudaMatrix>(spec, cublas_.get(), compute_.get());
+  return std::make_unique<CudaMatrix>(spec, pool_);
 }
 
 void CudaBackend::wait_for(cudaStream_t later, cudaStream_t earlier) {
@@ -105,106 +145,148 @@ void CudaBackend::wait_for(cudaStream_t later, cudaStream_t earlier) {
   check(cudaStreamWaitEvent(later, order_.get(), 0), "ordering two streams");
 }
 
-void CudaBackend::load_matrix(PackedMatrix& matrix, std::int64_t first_row, std::int64_t first_col,
-                              const StoredMatrix& from) {
-  const MatrixSpec& spec = matrix.spec();
-  if (first_row < 0 || first_col < 0 || first_row + from.rows > spec.rows || first_col + from.cols > spec.cols)
-    throw Error(ExitCode::internal, fmt::format("a block of [{}, {}] at ({}, {}) does not lie in a matrix of [{}, {}]",
-                                                from.rows, from.cols, first_row, first_col, spec.rows, spec.cols));
-  if (from.rows == 0 || from.cols == 0) return;
-  const auto size = static_cast<std::int64_t>(dtype_size(spec.dtype));
-  const std::int64_t capacity = static_cast<std::int64_t>(ring_.segment_bytes()) / size;
-  const std::int64_t tile_cols = std::min(from.cols, capacity);
-  const std::int64_t tile_rows = capacity / tile_cols;
-  wait_for(copy_.get(), compute_.get());  // the matrix is zeroed there
-  for (std::int64_t row = 0; row < from.rows; row += tile_rows)
-    for (std::int64_t col = 0; col < from.cols; col += tile_cols) {
-      const std::int64_t rows = std::min(tile_rows, from.rows - row);
-      const std::int64_t cols = std::min(tile_cols, from.cols - col);
-      const auto width = static_cast<std::size_t>(cols * size);
-      std::byte* segment = ring_.acquire();
-      for (std::int64_t r = 0; r < rows; ++r)
-        convert_row(from, row + r, col, cols, spec.dtype, segment + r * cols * size);
-      std::byte* to = own(matrix).data() + ((first_row + row) * spec.cols + first_col + col) * size;
-      check(cudaMemcpy2DAsync(to, static_cast<std::size_t>(spec.cols * size), segment, width, width,
-                              static_cast<std::size_t>(rows), cudaMemcpyHostToDevice, copy_.get()),
-            "copying weights to the device");
-      ring_.submit(copy_.get());
-    }
-  wait_for(compute_.get(), copy_.get());
-}
-
 std::unique_ptr<KvStore> CudaBackend::create_kv_store(const KvSpec& spec) {
   return std::make_unique<CudaKvStore>(spec, compute_.get());
 }
 
+void CudaBackend::settle() {
+  if (!addition_) return;
+  const Addition add = *addition_;
+  addition_.reset();
+  cuda::add(add.residual, add.total, add.bias, compute_.get());
+}
+
 void CudaBackend::embed(const PackedMatrix& table, std::int64_t first_id, const StepBatch& batch,
                         const Tensor& partials) {
-  if (partials.dtype != DType::float64) fail_missing("add up in float32");
-  const MatrixSpec& spec = table.spec();
-  check(cuda::embed(own(table).data(), spec.dtype, spec.rows, spec.cols, first_id, batch,
-                    static_cast<double*>(partials.data), compute_.get()),
-        "the embedding");
+  settle();
+  cuda::embed(own(table).view(), table.spec().dtype, first_id, batch, partials, compute_.get());
 }
 
 void CudaBackend::norm(const Tensor& x, const NormParams& params, const Tensor& out) {
-  check(cuda::norm(x, params, out, compute_.get()), "a norm");
+  check_shape(x.dtype == DType::float32 && is_weight_type(out.dtype) && x.rows == out.rows && x.cols == out.cols,
+              "norm", x, out);
+  if (addition_ && (addition_->residual.data != x.data || addition_->residual.rows != x.rows)) settle();
+  const Addition add = addition_.value_or(Addition{{}, nullptr, nullptr});
+  addition_.reset();
+  if (x.cols > 0) cuda::norm(x, add.total, add.bias, params, out, compute_.get());
+}
+
+void CudaBackend::multiply(const PackedMatrix& w, const Tensor& x, const float* bias, float* y, double* sums) {
+  const MatrixSpec& spec = w.spec();
+  if (x.dtype != spec.dtype || x.cols != spec.cols || spec.lookup_only)
+    throw Error(ExitCode::internal, fmt::format("a product of {} [{}, {}] with {} weights [{}, {}]{} does not exist",
+                                                dtype_name(x.dtype), x.rows, x.cols, dtype_name(spec.dtype), spec.rows,
+                                                spec.cols, spec.lookup_only ? " of a lookup table" : ""));
+  if (x.rows == 0 || spec.rows == 0) return;
+  if (sums)
+    check(cudaMemsetAsync(sums, 0, static_cast<std::size_t>(x.rows * spec.rows) * sizeof(double), compute_.get()),
+          "a product");
+  else if (x.cols == 0)
+    check(cudaMemsetAsync(y, 0, static_cast<std::size_t>(x.rows * spec.rows) * sizeof(float), compute_.get()),
+          "a product");
+  if (x.cols == 0) {
+    if (bias) cuda::add({y, DType::float32, x.rows, spec.rows}, nullptr, bias, compute_.get());
+    return;
+  }
+  if (cublas_ && y && CublasLtProducts::takes(spec.dtype, spec.cols)) {
+    cublas_->run(own(w).data(), spec.rows, x, y);
+    if (bias) cuda::add({y, DType::float32, x.rows, spec.rows}, nullptr, bias, compute_.get());
+    return;
+  }
+  cuda::multiply({.dtype = spec.dtype,
+                  .weights = own(w).view(),
+                  .groups = {},
+                  .x = x.data,
+                  .x_stride = x.cols,
+                  .rows = x.rows,
+                  .bias = bias,
+                  .y = y,
+                  .y_stride = spec.rows,
+                  .sums = sums},
+                 processors_, compute_.get());
 }
 
 void CudaBackend::matmul(const PackedMatrix& w, const Tensor& x, const float* bias, const Tensor& y) {
-  const MatrixSpec& spec = w.spec();
-  if (x.dtype != spec.dtype || x.cols != spec.cols || y.cols != spec.rows || y.rows != x.rows)
+  settle();
+  check_shape(y.dtype == DType::float32 && y.rows == x.rows && y.cols == w.spec().rows, "a product", x, y);
+  multiply(w, x, bias, y.floats(), nullptr);
+}
+
+void CudaBackend::matmul_partial(const PackedMatrix& w, const Tensor& x, const Tensor& partials) {
+  settle();
+  check_shape(partials.rows == x.rows && partials.cols == w.spec().rows, "a row-parallel product", x, partials);
+  if (partials.dtype == DType::float64)
+    multiply(w, x, nullptr, nullptr, static_cast<double*>(partials.data));
+  else
+    multiply(w, x, nullptr, partials.floats(), nullptr);
+}
+
+void CudaBackend::rotate_and_store(const Tensor& qkv, const AttentionHeads& heads, const RopeTable& rope,
+                                   const StepBatch& batch, KvStore& kv, std::int64_t layer, const Tensor& q) {
+  settle();
+  const KvSpec& spec = kv.spec();
+  if (spec.kv_heads != heads.kv_heads || spec.head_dim != heads.head_dim || qkv.cols != heads.qkv_cols() ||
+      q.dtype != spec.dtype || layer < 0 || layer >= spec.layers)
     throw Error(
         ExitCode::internal,
-        fmt::format("a product of {} [{}, {}] with {} weights [{}, {}] into [{}, {}] does not exist",
-                    dtype_name(x.dtype), x.rows, x.cols, dtype_name(spec.dtype), spec.rows, spec.cols, y.rows, y.cols));
-  if (y.rows == 0 || y.cols == 0) return;
-  if (x.cols == 0)
-    check(cudaMemsetAsync(y.data, 0, y.bytes(), compute_.get()), "a product");
-  else if (const auto& product = own(w).product())
-    product->run(cublas_.get(), own(w).data(), x, y, compute_.get());
-  else
-    throw Error(ExitCode::internal, "matmul needs a matrix that is neither row-parallel nor for lookup only");
-  if (bias) check(cuda::add(y, nullptr, bias, compute_.get()), "adding a bias");
+        fmt::format("layer {} with {} KV heads of {} channels and {} columns does not fit a {} cache of {} layers with "
+                    "{} heads of {}",
+                    layer, heads.kv_heads, heads.head_dim, qkv.cols, dtype_name(spec.dtype), spec.layers, spec.kv_heads,
+                    spec.head_dim));
+  cuda::rotate_and_store(qkv, heads, rope, batch, spec, dynamic_cast<CudaKvStore&>(kv).layer(layer), q, compute_.get());
 }
 
-void CudaBackend::matmul_partial(const PackedMatrix&, const Tensor&, const Tensor&) {
-  fail_missing("compute row-parallel products");
-}
-
-void CudaBackend::rotate_and_store(const Tensor&, const AttentionHeads&, const RopeTable&, const StepBatch&, KvStore&,
-                                   std::int64_t, const Tensor&) {
-  fail_missing("fill the KV cache");
-}
-
-void CudaBackend::attention(const Tensor&, const AttentionHeads&, const AttentionParams&, const StepBatch&,
-                            const KvStore&, std::int64_t, const Tensor&) {
-  fail_missing("compute attention");
-}
-
-void CudaBackend::add_rows(const PackedMatrix&, const std::int32_t*, const Tensor&) {
-  fail_missing("add learned positions");
-}
-
-void CudaBackend::copy_kv_blocks(KvStore&, std::span<const std::int32_t>) { fail_missing("copy cache blocks"); }
-
-void CudaBackend::route(const Tensor&, const RoutingParams&, const Routing&) { fail_missing("choose experts"); }
-
-void CudaBackend::experts(std::span<const ExpertMatrices>, const Tensor&, const Routing&, Activation, bool,
-                          const ExpertScratch&, const Tensor&) {
-  fail_missing("compute mixtures of experts");
+void CudaBackend::attention(const Tensor& q, const AttentionHeads& heads, const AttentionParams& params,
+                            const StepBatch& batch, const KvStore& kv, std::int64_t layer, const Tensor& out) {
+  settle();
+  check_shape(q.dtype == kv.spec().dtype && out.dtype == q.dtype && q.rows == out.rows && q.cols == out.cols,
+              "attention", q, out);
+  cuda::AttentionCall call{.q = q,
+                           .out = out,
+                           .heads = heads,
+                           .params = params,
+                           .batch = batch,
+                           .spec = kv.spec(),
+                           .layer = dynamic_cast<const CudaKvStore&>(kv).layer(layer),
+                           .processors = processors_};
+  const std::int64_t wanted = cuda::wanted_partials(call);
+  if (wanted > 0 && wanted <= kMostPartials)
+    call.partials = static_cast<float*>(
+        attention_partials_.reserve(static_cast<std::size_t>(wanted) * sizeof(float), compute_.get()));
+  cuda::attention(call, compute_.get());
 }
 
 void CudaBackend::activate(const Tensor& x, Activation act, bool gated, const Tensor& out) {
-  check(cuda::activate(x, act, gated, out, compute_.get()), "an activation");
+  settle();
+  check_shape(x.dtype == DType::float32 && is_weight_type(out.dtype) && x.rows == out.rows &&
+                  x.cols == (gated ? 2 * out.cols : out.cols),
+              "an activation", x, out);
+  cuda::activate(x, out.cols, act, gated, out, {}, compute_.get());
 }
 
 void CudaBackend::add_residual(const Tensor& residual, const float* total, const float* bias) {
-  check(cuda::add(residual, total, bias, compute_.get()), "adding to the residual stream");
+  settle();
+  addition_ = Addition{residual, total, bias};
+}
+
+void CudaBackend::add_rows(const PackedMatrix& table, const std::int32_t* index, const Tensor& residual) {
+  settle();
+  cuda::add_rows(own(table).view(), table.spec().dtype, index, residual, compute_.get());
+}
+
+void CudaBackend::copy_kv_blocks(KvStore& kv, std::span<const std::int32_t> pairs) {
+  settle();
+  if (pairs.size() < 2) return;
+  void* device = block_pairs_.reserve(pairs.size_bytes(), compute_.get());
+  ring_.copy(device, pairs.data(), pairs.size_bytes(), compute_.get());
+  cuda::copy_blocks(dynamic_cast<CudaKvStore&>(kv).layer(0), kv.spec(), static_cast<const std::int32_t*>(device),
+                    static_cast<std::int64_t>(pairs.size() / 2), compute_.get());
 }
 
 void CudaBackend::gather_rows(const Tensor& x, const std::int32_t* index, const Tensor& out) {
-  check(cuda::gather_rows(x, index, out, compute_.get()), "gathering rows");
+  settle();
+  check_shape(x.dtype == DType::float32 && out.dtype == DType::float32 && x.cols == out.cols, "gather_rows", x, out);
+  cuda::gather_rows(x, index, out, compute_.get());
 }
 
 }  // namespace tpinfer

@@ -1,66 +1,58 @@
 #pragma once
 
-#include <cublasLt.h>
-
-#include <optional>
+#include <map>
+#include <memory>
+#include <vector>
 
 #include "backend/backend.hpp"
+#include "backend/cuda/products.hpp"
+#include "backend/cuda/staging_ring.hpp"
 #include "core/cuda_handles.hpp"
 
 namespace tpinfer {
 
-void check(cublasStatus_t status, std::string_view what);
-
-struct CublasLtTraits {
-  using Handle = cublasLtHandle_t;
-  static Handle empty() noexcept { return nullptr; }
-  void close(Handle handle) const noexcept { cublasLtDestroy(handle); }
-};
-using CublasLt = UniqueHandle<CublasLtTraits>;
-
-CublasLt make_cublas_lt();
-
-/// One column-parallel product, y = x W^T, by one cuBLASLt algorithm chosen once from the shape of W alone, without
-/// split sums and without a workspace: the number of rows of x then never changes the order of a sum. (That the
-/// algorithm keeps this for all row counts has to be seen on a GPU.)
-class CublasLtProduct {
- public:
-  /// Error(communication) when cuBLASLt has no such algorithm for [rows, cols] of `dtype`.
-  CublasLtProduct(cublasLtHandle_t handle, const MatrixSpec& spec);
-  /// y [x.rows, rows] float32 = x [x.rows, cols] w^T; x has the type of w, both start at multiples of 16 bytes.
-  void run(cublasLtHandle_t handle, const void* weights, const Tensor& x, const Tensor& y, cudaStream_t stream) const;
-
- private:
-  struct Layouts {
-    cublasLtMatrixLayoutOpaque_t weights;
-    cublasLtMatrixLayoutOpaque_t x;
-    cublasLtMatrixLayoutOpaque_t y;
-  };
-  Layouts layouts(std::int64_t x_rows) const;
-
-  std::int64_t rows_;
-  std::int64_t cols_;
-  cudaDataType_t type_;
-  cublasLtMatmulDescOpaque_t operation_;
-  cublasLtMatmulAlgo_t algorithm_;
-};
+class MatrixPool;
 
 /// Dense row-major [rows, cols] in the compute type, without padding.
 class CudaMatrix final : public PackedMatrix {
  public:
-  CudaMatrix(const MatrixSpec& spec, cublasLtHandle_t handle, cudaStream_t stream);
+  CudaMatrix(const MatrixSpec& spec, MatrixPool& pool);
+  ~CudaMatrix() override;
+  CudaMatrix(const CudaMatrix&) = delete;
+  CudaMatrix& operator=(const CudaMatrix&) = delete;
+
   std::size_t bytes() const noexcept override;
-  std::byte* data() const noexcept { return static_cast<std::byte*>(data_.get()); }
-  /// Absent for lookup tables, row-parallel matrices and matrices without elements.
-  const std::optional<CublasLtProduct>& product() const noexcept { return product_; }
+  /// Where it lies, which is decided when a matrix of its pool is first wanted.
+  std::byte* data() const;
+  cuda::WeightView view() const;
 
  private:
-  CudaMemory data_;
-  std::optional<CublasLtProduct> product_;
+  friend class MatrixPool;
+  MatrixPool& pool_;
+  std::shared_ptr<CudaMemory> block_;  ///< shared by the matrices that were made together
+  std::size_t offset_ = 0;
+  const std::int32_t* leaf_ends_ = nullptr;
+  bool aligned_ = false;
 };
 
-/// `count` elements of row `row` of `from`, from column `col` on, as `dtype` at `to`.
-void convert_row(const StoredMatrix& from, std::int64_t row, std::int64_t col, std::int64_t count, DType dtype,
-                 std::byte* to);
+/// Places matrices in device memory: all that were made since the last time lie in one block, because CUDA rounds every
+/// allocation up to 2 MiB.
+class MatrixPool {
+ public:
+  MatrixPool(cudaStream_t stream, StagingRing& ring) : stream_(stream), ring_(ring) {}
+  /// Matrices that are gone: what was noted about others by their address may be about another one now.
+  std::uint64_t destroyed() const noexcept { return destroyed_; }
+
+ private:
+  friend class CudaMatrix;
+  void place();
+  const std::int32_t* leaf_ends(const std::vector<std::int64_t>& ends);
+
+  cudaStream_t stream_;
+  StagingRing& ring_;
+  std::uint64_t destroyed_ = 0;
+  std::vector<CudaMatrix*> waiting_;
+  std::map<std::vector<std::int64_t>, CudaMemory> leaf_ends_;
+};
 
 }  // namespace tpinfer

@@ -13,6 +13,9 @@ class StagingRing {
   StagingRing(std::size_t segments, std::size_t segment_bytes);
 
   std::size_t segment_bytes() const noexcept { return segment_bytes_; }
+  std::size_t segments() const noexcept { return done_.size(); }
+  /// Number of the segment that acquire() gave last and submit() will close.
+  std::size_t current() const noexcept { return next_; }
   /// The next segment, to be written now; waits for the copy that used it last.
   std::byte* acquire();
   /// The copies from the segment of the last acquire() stand in `stream`; nothing writes there before they are done.

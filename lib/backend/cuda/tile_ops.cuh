@@ -52,24 +52,16 @@ __device__ inline void store_pack(T* to, const Pack<T>& pack) {
 
 template <class T>
 __device__ inline void mma_16x8x16(float (&sums)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
-  struct Fragments {
-    T a[8];
-    T b[4];
-  };
-  Fragments own;
-  __builtin_memcpy(own.a, a, sizeof own.a);
-  __builtin_memcpy(own.b, b, sizeof own.b);
-  const Fragments* all = cuda_emulation::exchange_in_warp(own);
-  const int lane = cuda_emulation::lane();
-  for (int part = 0; part < 4; ++part) {  // row lane / 4 (+ 8), column lane % 4 * 2 (+ 1)
-    const int high = part / 2 * 2;
-    const int column = lane % 4 * 2 + part % 2;
-    for (int k = 0; k < 16; ++k) {
-      const Fragments& from_a = all[lane / 4 * 4 + k % 8 / 2];
-      const Fragments& from_b = all[column * 4 + k % 8 / 2];
-      sums[part] += to_float(from_a.a[high + k / 8 * 4 + k % 2]) * to_float(from_b.b[k / 8 * 2 + k % 2]);
-    }
-  }
+  T left[8];
+  T right[4];
+  __builtin_memcpy(left, a, sizeof left);
+  __builtin_memcpy(right, b, sizeof right);
+  cuda_emulation::MatrixPart part;
+  for (int i = 0; i < 8; ++i) part.a[i] = to_float(left[i]);
+  for (int i = 0; i < 4; ++i) part.b[i] = to_float(right[i]);
+  for (int i = 0; i < 4; ++i) part.sums[i] = sums[i];
+  cuda_emulation::multiply_in_warp(part);
+  for (int i = 0; i < 4; ++i) sums[i] = part.sums[i];
 }
 
 __device__ inline void load_tiles(std::uint32_t (&tiles)[4], const void* row) {

@@ -151,17 +151,6 @@ TEST(KvStores, RefuseImpossibleShapes) {
   EXPECT_THROW(backend->create_kv_store({1, 1, 16, 16, 1, DType::int8}), Error);
 }
 
-TEST(KvStores, UnpaddedCachesHaveTheBytesOfThePlan) {
-  for (const DType dtype : {DType::float32, DType::float16, DType::bfloat16}) {
-    for (const std::int64_t head_dim : {16, 64, 80, 128}) {
-      const KvSpec spec{
-          .layers = 3, .kv_heads = 2, .head_dim = head_dim, .block_size = 32, .blocks = 5, .dtype = dtype};
-      const KvLayout layout(spec);
-      EXPECT_EQ(static_cast<std::size_t>(layout.layer_bytes * spec.layers), 5 * spec.bytes_per_block());
-    }
-  }
-}
-
 INSTANTIATE_TEST_SUITE_P(Sets, Attention,
                          testing::Combine(testing::ValuesIn(test::usable_sets()),
                                           testing::Values(DType::float32, DType::float16, DType::bfloat16)),

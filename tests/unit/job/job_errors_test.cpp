@@ -127,14 +127,6 @@ TEST(JobErrors, SamplingGivenNamesSamplingKeys) {
 TEST(JobErrors, NotSupportedYet) {
   check({
       {"model:\n  path: x", "4:1: error: the key \"model\" occurs twice in one mapping, first in line 1 (keep one)"},
-      {"sampling: {n: 2}",
-       "4:15: error: sampling.n: is not supported yet with the value 2 (leave it at its default, 1)"},
-      {"sampling: {stop: [x]}",
-       "4:18: error: sampling.stop: is not supported yet with the value [\"x\"] (leave it at its default, [])"},
-      {"parallel: {device: cuda}",
-       "4:20: error: parallel.device: is not supported yet with the value cuda (use one of auto, cpu)"},
-      {"engine: {reproducible: off}",
-       "4:24: error: engine.reproducible: is not supported yet with the value off (use one of auto, full, batch)"},
       {"output.jsonl: x",
        "4:1: error: output.jsonl: unknown key (a dot is for --set alone, write output: {jsonl: ...})"},
       {"run: {time_limit: null}",
@@ -145,8 +137,7 @@ TEST(JobErrors, NotSupportedYet) {
 }
 
 TEST(JobErrors, EveryRestrictedKeyIsRefusedAndItsDefaultIsNot) {
-  const std::vector<std::vector<std::string>> rows = {{"model.load_strategy", "auto", "read"},
-                                                      {"model.load_format", "safetensors", "dummy"},
+  const std::vector<std::vector<std::string>> rows = {{"model.load_format", "safetensors", "dummy"},
                                                       {"model.verify_weights", "finite", "checksum"},
                                                       {"model.architecture_plan", "null", "x.yaml"},
                                                       {"prompts.format", "jsonl", "csv"},
@@ -154,11 +145,6 @@ TEST(JobErrors, EveryRestrictedKeyIsRefusedAndItsDefaultIsNot) {
                                                       {"prompts.system", "null", "x"},
                                                       {"prompts.select.shard", "null", "3/16"},
                                                       {"prompts.on_too_long", "fail", "skip"},
-                                                      {"sampling.include_stop_str_in_output", "false", "true"},
-                                                      {"parallel.data_parallel_size", "1", "2"},
-                                                      {"parallel.communication", "shm", "nccl"},
-                                                      {"engine.prefix_sharing", "true", "false"},
-                                                      {"memory.gpu_memory_utilization", "0.90", "0.5"},
                                                       {"memory.on_no_fit", "error", "shrink"},
                                                       {"output.flush_every.prompts", "64", "1"},
                                                       {"output.flush_every.seconds", "10s", "1"},
@@ -178,7 +164,7 @@ TEST(JobErrors, EveryRestrictedKeyIsRefusedAndItsDefaultIsNot) {
 
 TEST(JobErrors, AllInOneGoAndInOrder) {
   const auto lines = complaints(
-      "model: {path: m, dtype: int8}\nprompts: {format: xml}\nsampling:\n  top_p: 7\n  topk: 1\n  n: 5\n"
+      "model: {path: m, dtype: int8}\nprompts: {format: xml}\nsampling:\n  top_p: 7\n  topk: 1\n  n: 0\n"
       "engine: {max_num_seqs: yes}\n");
   const std::vector<std::string> expected = {
       "job.yaml:1:1: error: output.file: is missing, the job needs it",
@@ -187,7 +173,7 @@ TEST(JobErrors, AllInOneGoAndInOrder) {
       "job.yaml:2:19: error: prompts.format: must be auto, text, jsonl, openai, csv or hdf5, it is xml",
       "job.yaml:4:10: error: sampling.top_p: must be a number above 0 and at most 1, it is 7",
       "job.yaml:5:3: error: sampling.topk: unknown key (did you mean top_k?)",
-      "job.yaml:6:6: error: sampling.n: is not supported yet with the value 5 (leave it at its default, 1)",
+      "job.yaml:6:6: error: sampling.n: must be a whole number from 1 to 65536, it is 0",
       "job.yaml:7:24: error: engine.max_num_seqs: must be a whole number from 1 to 65536, it is yes"};
   EXPECT_EQ(lines, expected);
 }

@@ -125,8 +125,7 @@ TEST(Params, SameKeysAndChecksAsTheJob) {
   EXPECT_EQ(fault(R"({"top_p": 0, "top_k": 1.5})"),
             "p.jsonl:17: params.top_k: must be a whole number from 0 to 2147483648, it is 1.5\n"
             "p.jsonl:17: params.top_p: must be a number above 0 and at most 1, it is 0");
-  EXPECT_EQ(fault(R"({"n": 2})"),
-            "p.jsonl:17: params.n: is not supported yet with the value 2 (leave it at its default, 1)");
+  EXPECT_EQ(fault(R"({"n": 0})"), "p.jsonl:17: params.n: must be a whole number from 1 to 65536, it is 0");
   EXPECT_EQ(fault(R"({"max_tokens": 1, "max_new_tokens": 2})"),
             "p.jsonl:17: params: max_new_tokens is given twice, also by its other name");
   EXPECT_EQ(fault("[1]"), "p.jsonl:17: params: must be an object of sampling keys, it is a list");

@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "backend/cpu/kernels.hpp"
-#include "backend/factory.hpp"
 #include "core/error.hpp"
 #include "matmul_support.hpp"
 
@@ -125,76 +124,6 @@ TEST(ExpertGroups, EntriesByExpertInOrderOfRows) {
   groups.group({experts.data(), weights.data(), 3}, 0, 5);
   EXPECT_EQ(groups.begin, std::vector<std::int64_t>(6, 0));
   EXPECT_TRUE(groups.rows.empty());
-}
-
-/// Five experts and a wider shared one, from logits to sums, against float64.
-TEST(Experts, AreTheWeightedSumAndTheSameBitsInAnyBatch) {
-  constexpr std::int64_t kHidden = 40;
-  constexpr std::int64_t kExperts = 5;
-  constexpr std::int64_t kRows = 23;
-  constexpr std::int64_t kSlots = 3;
-  std::vector<Values> up;
-  std::vector<Values> down;
-  std::vector<std::int64_t> widths;
-  for (std::uint64_t e = 0; e <= kExperts; ++e) {
-    const std::int64_t width = e == kExperts ? 28 : 20;
-    widths.push_back(width);
-    up.emplace_back(numbers(2 * width * kHidden, 100000 * e, 0.3F), 2 * width, kHidden, DType::float32);
-    down.emplace_back(numbers(kHidden * width, 100000 * e + 50000, 0.3F), kHidden, width, DType::float32);
-  }
-  for (const KernelSet set : available_sets()) {
-    const auto backend = make_cpu_backend(set, 2);
-    std::vector<CpuMatrix> matrices;
-    std::vector<ExpertMatrices> experts;
-    matrices.reserve(2 * up.size());
-    for (std::size_t e = 0; e < up.size(); ++e) {
-      matrices.push_back(pack(up[e], DType::float32));
-      matrices.push_back(pack(down[e], DType::float32, {8, widths[e]}));
-      experts.push_back({&matrices[2 * e], &matrices[2 * e + 1]});
-    }
-    const auto run = [&](Values& x, const Routed& routed) {
-      Routed copy = routed;
-      const auto slots = static_cast<std::size_t>(x.rows * kSlots);
-      std::vector<float> inputs(slots * kHidden), ups(slots * 56), activated(slots * 28);
-      std::vector<double> partials(static_cast<std::size_t>(x.rows * kHidden), -77.0);
-      backend->experts(experts, x.tensor(), {copy.experts.data(), copy.weights.data(), kSlots}, Activation::silu, true,
-                       {.inputs = {inputs.data(), DType::float32, x.rows * kSlots, kHidden},
-                        .up = {ups.data(), DType::float32, x.rows * kSlots, 56},
-                        .activated = {activated.data(), DType::float32, x.rows * kSlots, 28}},
-                       partials.data());
-      return partials;
-    };
-    const RoutingParams params{.experts = kExperts, .per_token = 2, .shared = true};
-    const std::vector<float> logits = numbers(kRows * (kExperts + 1), 9, 1.5F);
-    const Routed routed = route(set, logits, params);
-    const std::vector<float> values = numbers(kRows * kHidden, 77, 0.5F);
-    Values x(values, kRows, kHidden, DType::float32);
-    const std::vector<double> got = run(x, routed);
-    for (std::int64_t row = 0; row < kRows; ++row) {
-      std::vector<double> expected(kHidden, 0.0);
-      for (std::int64_t s = 0; s < kSlots; ++s) {
-        const auto e = static_cast<std::size_t>(routed.experts[static_cast<std::size_t>(row * kSlots + s)]);
-        for (std::int64_t c = 0; c < widths[e]; ++c) {
-          double gate = 0;
-          double other = 0;
-          for (std::int64_t k = 0; k < kHidden; ++k) {
-            gate += static_cast<double>(up[e].at(c, k)) * static_cast<double>(x.at(row, k));
-            other += static_cast<double>(up[e].at(widths[e] + c, k)) * static_cast<double>(x.at(row, k));
-          }
-          const double channel = gate / (1 + std::exp(-gate)) * other *
-                                 static_cast<double>(routed.weights[static_cast<std::size_t>(row * kSlots + s)]);
-          for (std::int64_t o = 0; o < kHidden; ++o)
-            expected[static_cast<std::size_t>(o)] += channel * static_cast<double>(down[e].at(o, c));
-        }
-      }
-      for (std::int64_t o = 0; o < kHidden; ++o)
-        EXPECT_NEAR(got[static_cast<std::size_t>(row * kHidden + o)], expected[static_cast<std::size_t>(o)], 2e-5)
-            << "set " << static_cast<int>(set) << " row " << row;
-      Values alone(rows_of(values, row, 1, kHidden), 1, kHidden, DType::float32);
-      const Routed mine{rows_of(routed.experts, row, 1, kSlots), rows_of(routed.weights, row, 1, kSlots)};
-      EXPECT_TRUE(same_bits(run(alone, mine), rows_of(got, row, 1, kHidden))) << "row " << row;
-    }
-  }
 }
 
 }  // namespace

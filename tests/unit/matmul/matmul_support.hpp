@@ -19,8 +19,7 @@ class TestThreads final : public ParallelFor {
  public:
   explicit TestThreads(int count) : count_(count) {}
   int threads() const noexcept override { return count_; }
-  void run(std::int64_t count, std::int64_t grain,
-           const std::function<void(std::int64_t, std::int64_t)>& body) override {
+  void run(std::int64_t count, std::int64_t grain, const RangeBody& body) override {
     if (count_ == 1) return body(0, count);
     const std::int64_t grains = (count + grain - 1) / grain;
     std::vector<std::thread> pool;

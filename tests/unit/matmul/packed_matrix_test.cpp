@@ -144,7 +144,9 @@ TEST(Embedding, TakesTheRowsItHas) {
       TestThreads team(2);
       table.load(0, 0, Values(values, kRows, kCols, DType::float32).stored(), team);
       std::vector<double> partials(tokens.size() * kCols, -77.0);
-      cpu_embed(team, table, kFirst, batch, partials.data());
+      cpu_embed(team, table, kFirst, batch, {partials.data(), DType::float64, batch.rows, kCols});
+      std::vector<float> floats(partials.size(), -77.0F);
+      cpu_embed(team, table, kFirst, batch, {floats.data(), DType::float32, batch.rows, kCols});
       for (std::size_t i = 0; i < partials.size(); ++i) {
         const std::int64_t row = tokens[i / kCols] - kFirst;
         const double expected =
@@ -152,6 +154,7 @@ TEST(Embedding, TakesTheRowsItHas) {
                 ? 0.0
                 : static_cast<double>(rounded(values[static_cast<std::size_t>(row) * kCols + i % kCols], dtype));
         ASSERT_EQ(partials[i], expected) << layout.name << " element " << i;
+        ASSERT_EQ(static_cast<double>(floats[i]), expected) << layout.name << " element " << i;
         ASSERT_EQ(std::signbit(partials[i]), expected < 0.0) << layout.name << " element " << i;
       }
     }

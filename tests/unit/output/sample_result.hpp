@@ -26,6 +26,7 @@ inline RankRow sample_rank(std::int32_t rank) {
   row.device_kind = "cpu";
   row.device_name = "Prozessor „Ä“";
   row.device_uuid = rank == 0 ? "" : "uuid-" + std::to_string(rank);
+  row.device_pci = rank == 0 ? "" : "0000:" + std::to_string(rank) + "0:00.0";
   row.numa_node = rank == 2 ? -1 : rank;
   row.cpu_list = "0-1";
   row.weights = {.bytes_planned = 1000 + n,
@@ -162,8 +163,9 @@ inline RunResult sample_result() {
 }
 
 inline std::string to_text(const RankRow& k) {
-  std::string text = fmt::format("rank {} {} {} {} {} {} {} {} {} {}\n", k.rank, k.host, k.local_rank, k.replica,
-                                 k.tp_rank, k.device_kind, k.device_name, k.device_uuid, k.numa_node, k.cpu_list);
+  std::string text =
+      fmt::format("rank {} {} {} {} {} {} {} {} {} {}\n", k.rank, k.host, k.local_rank, k.replica, k.tp_rank,
+                  k.device_kind, k.device_name, k.device_uuid, k.device_pci, k.numa_node, k.cpu_list);
   const auto& w = k.weights;
   text += fmt::format("{} {} {} {} {} {} {} {} {} {} {}\n", w.bytes_planned, w.bytes_touched, w.bytes_read,
                       w.bytes_owned, w.n_tensors, w.load_seconds, w.checksum, w.planned_by_class, w.touched_by_class,

@@ -23,7 +23,7 @@ struct Case {
   }
   MemoryPlan with(std::uint64_t budget) const { return with_each(std::vector(plan.per_rank.size(), budget)); }
   MemoryPlan with_each(const std::vector<std::uint64_t>& budgets) const {
-    return plan_memory(spec, plan, engine, cache, plan.compute_dtype, budgets, demand);
+    return plan_memory(spec, plan, engine, cache, {plan.compute_dtype}, budgets, demand);
   }
   std::uint64_t block_bytes(std::size_t r) const {  // K and V of every layer
     return static_cast<std::uint64_t>(2 * spec.layers * plan.per_rank[r].share.kv_heads.count() * spec.head_dim *
@@ -105,7 +105,7 @@ TEST(MemoryPlan, LimitsOfTheJob) {
 
 TEST(MemoryPlan, PromptsSizeBuffersAndCache) {
   Case c(1);
-  c.demand = PromptDemand{.prompts = 3, .longest = 40, .all_tokens = 80, .prompt_tokens = 50};
+  c.demand = PromptDemand{.sequences = 3, .longest = 40, .all_tokens = 80, .prompt_tokens = 50};
   const MemoryPlan memory = c.with(kPlenty);
   EXPECT_EQ(memory.limits.max_model_len, 40);
   EXPECT_EQ(memory.limits.max_sequences, 3);
@@ -116,7 +116,7 @@ TEST(MemoryPlan, PromptsSizeBuffersAndCache) {
   EXPECT_TRUE(c.with(least).fits);
   EXPECT_EQ(c.with(least).kv_blocks, 3);
   EXPECT_FALSE(c.with(least - 1).fits);
-  c.demand = PromptDemand{.prompts = 1000, .longest = 5000, .all_tokens = 900000, .prompt_tokens = 90000};
+  c.demand = PromptDemand{.sequences = 1000, .longest = 5000, .all_tokens = 900000, .prompt_tokens = 90000};
   const MemoryPlan most = c.with(kPlenty);  // the engine's own limits hold
   EXPECT_EQ(most.limits.max_model_len, 100);
   EXPECT_EQ(most.limits.max_sequences, 5);
@@ -127,7 +127,7 @@ TEST(MemoryPlan, PromptsSizeBuffersAndCache) {
 TEST(MemoryPlan, TheHintHelps) {
   for (const std::int64_t hidden : {64, 96, 128, 160, 416}) {  // totals that round up and down
     Case c(2, DType::float32, fmt::format(R"({{"hidden_size": {}}})", hidden));
-    c.demand = PromptDemand{.prompts = 3, .longest = 40, .all_tokens = 80, .prompt_tokens = 50};
+    c.demand = PromptDemand{.sequences = 3, .longest = 40, .all_tokens = 80, .prompt_tokens = 50};
     const MemoryPlan memory = c.with(1000);
     ASSERT_FALSE(memory.fits);
     EXPECT_TRUE(mentions(memory.hint, {"memory.cpu_memory_limit to ", " or more"}));

@@ -5,6 +5,7 @@
 #include <set>
 #include <tuple>
 
+#include "shard/common_parts.hpp"
 #include "sparse_model.hpp"
 
 namespace tpinfer {
@@ -48,6 +49,32 @@ std::vector<int> holders(const PlannedTensor& tensor, const std::vector<PlannedS
     for (const Range& range : slice.ranges)
       for (std::int64_t i = range.begin; i < range.end; ++i) ++count.at(static_cast<std::size_t>(i));
   return count;
+}
+
+// Each position that several ranks hold is in one common part, with exactly these ranks; the others are in none.
+void expect_common_parts(const ModelSpec& spec, const ShardingPlan& plan) {
+  const std::vector<CommonPart> parts = common_parts(spec, plan);
+  std::size_t next = 0;
+  for (std::size_t t = 0; t < plan.tensors.size(); ++t) {
+    const PlannedTensor& tensor = plan.tensors[t];
+    std::vector<std::vector<int>> told(holders(tensor, plan.slices[t]).size());
+    for (; next < parts.size() && parts[next].tensor == t; ++next) {
+      ASSERT_EQ(parts[next].whole, tensor.split == Split::replicated) << tensor.name;
+      for (std::int64_t i = parts[next].range.begin; i < parts[next].range.end; ++i) {
+        ASSERT_TRUE(told.at(static_cast<std::size_t>(i)).empty()) << tensor.name << " " << i;
+        told[static_cast<std::size_t>(i)] = parts[next].ranks;
+      }
+    }
+    std::vector<std::vector<int>> held(told.size());
+    for (int rank = 0; rank < plan.ranks; ++rank)
+      for (const Range& range : plan.slices[t][static_cast<std::size_t>(rank)].ranges)
+        for (std::int64_t i = range.begin; i < range.end; ++i) held[static_cast<std::size_t>(i)].push_back(rank);
+    for (std::size_t i = 0; i < held.size(); ++i) {
+      if (held[i].size() == 1 && tensor.split != Split::replicated) held[i].clear();
+      ASSERT_EQ(told[i], held[i]) << tensor.name << " " << i << " on " << plan.ranks << " ranks";
+    }
+  }
+  EXPECT_EQ(next, parts.size());
 }
 
 void expect_coverage(const ShardingPlan& plan) {
@@ -168,6 +195,7 @@ TEST(PlanProperty, RandomModelsOnRandomRankCounts) {
     expect_consistency(spec, plan);
     expect_evenness(spec, plan);
     expect_sums(plan);
+    expect_common_parts(spec, plan);
     const std::vector<std::byte> encoded = encode(plan);
     const std::vector<std::byte> again = encode(decode_plan(encoded));
     ASSERT_EQ(encoded, again);

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "core/error.hpp"
+#include "model/families_tokenizers.hpp"
 #include "text/tokenizer.hpp"
 #include "tokenizer_files.hpp"
 
@@ -69,8 +70,8 @@ class MadeUpTokenizer : public testing::TestWithParam<std::string> {};
 
 TEST_P(MadeUpTokenizer, AgreesWithTheReference) {
   const auto folder = kData / "tokenizers" / GetParam();
-  const Tokenizer tokenizer = Tokenizer::load(folder);
-  EXPECT_GT(expect_golden(tokenizer, folder / "golden.jsonl"), 150U);
+  const Tokenizer tokenizer = Tokenizer::load(folder, kTokenizerClasses);
+  EXPECT_GE(expect_golden(tokenizer, folder / "golden.jsonl"), 40U);
   if (std::filesystem::exists(folder / "stream.jsonl")) {
     EXPECT_GT(expect_stream(tokenizer, folder / "stream.jsonl"), 50U);
   }

@@ -6,6 +6,7 @@
 
 #include "text/gpt2_pattern.hpp"
 #include "text/utf8.hpp"
+#include "text/word_pattern.hpp"
 
 namespace tpinfer::test {
 namespace {
@@ -59,8 +60,8 @@ TEST(Regex, MatchesThatNeverEndAreRefused) {
   EXPECT_ANY_THROW(Regex("(a+)+$", "here").find_all(std::string(60, 'a') + "b", spans));
 }
 
-// The pattern by hand against Oniguruma, on texts of what the pattern tells apart.
-TEST(Gpt2Pattern, AgreesWithTheRegularExpression) {
+// The patterns by hand against Oniguruma, on texts of what the patterns tell apart.
+void expect_agreement(std::string_view pattern, void (*by_hand)(std::string_view, std::vector<Span>&)) {
   static constexpr std::string_view kParts[] = {" ",
                                                 "  ",
                                                 "\n",
@@ -90,18 +91,53 @@ TEST(Gpt2Pattern, AgreesWithTheRegularExpression) {
                                                 "\x1C",
                                                 "\r\n",
                                                 "l",
-                                                "d"};
-  const Regex regex{std::string(kGpt2Regex), "here"};
+                                                "d",
+                                                "S",
+                                                "\xC5\xBF",
+                                                "\xE2\x84\xAA",
+                                                "\xEF\xAC\x85",
+                                                "\r",
+                                                " \n ",
+                                                "vE"};
+  const Regex regex{std::string(pattern), "here"};
   std::mt19937_64 random(3);
   for (int i = 0; i < 20000; ++i) {
     std::string text;
     for (std::size_t n = 1 + random() % 10; n > 0; --n) text += kParts[random() % std::size(kParts)];
-    std::vector<Span> by_hand;
+    std::vector<Span> found;
     std::vector<Span> expected;
-    find_gpt2_matches(text, by_hand);
+    by_hand(text, found);
     regex.find_all(text, expected);
-    ASSERT_EQ(cut(text, by_hand), cut(text, expected));
+    ASSERT_EQ(cut(text, found), cut(text, expected));
   }
+}
+
+TEST(PatternsByHand, AgreeWithTheRegularExpressions) {
+  expect_agreement(kGpt2Regex, find_gpt2_matches);
+  expect_agreement(kWordRegex, [](std::string_view text, auto& matches) { find_word_matches(text, 1, matches); });
+  expect_agreement(kWordRegexThreeDigits,
+                   [](std::string_view text, auto& matches) { find_word_matches(text, 3, matches); });
+}
+
+// Each character by itself and between letters. The newest letters and numbers are the reference's, not Oniguruma's.
+TEST(PatternsByHand, TakeEachCharacterAsTheRegularExpressionDoes) {
+  const Regex regex{std::string(kWordRegex), "here"};
+  std::size_t differing = 0;
+  std::string text;
+  std::vector<Span> found, expected;
+  for (char32_t c = 1; c < 0x110000; ++c) {
+    if (c >= 0xD800 && c < 0xE000) continue;
+    text = "'";
+    append_utf8(text, c);
+    text += "x";
+    append_utf8(text, c);
+    found.clear();
+    expected.clear();
+    find_word_matches(text, 1, found);
+    regex.find_all(text, expected);
+    differing += cut(text, found) != cut(text, expected);
+  }
+  EXPECT_LT(differing, 9000U);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <random>
 #include <thread>
 
+#include "model/families_tokenizers.hpp"
 #include "text/tokenizer.hpp"
 #include "text/utf8.hpp"
 #include "tokenizer_files.hpp"
@@ -57,7 +58,7 @@ TEST(RoundTrip, RandomIdsStreamAsTheyDecode) {
   for (const auto& entry : std::filesystem::directory_iterator(kData / "tokenizers"))
     if (entry.is_directory()) folders.push_back(entry.path());
   for (const auto& folder : folders) {
-    const Tokenizer tokenizer = Tokenizer::load(folder);
+    const Tokenizer tokenizer = Tokenizer::load(folder, kTokenizerClasses);
     RandomText random(11);
     for (int i = 0; i < 300; ++i) {
       std::vector<std::int32_t> ids(1 + random.below(12));

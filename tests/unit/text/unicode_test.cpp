@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "text/normalizer.hpp"
+#include "text/unicode_tables.hpp"
 #include "text/utf8.hpp"
 
 namespace tpinfer::test {
@@ -73,6 +74,23 @@ TEST(NormalForm, ComposesAndSorts) {
   EXPECT_EQ(normal(U"\u212b", NormalForm::nfkd), utf8(U"A\u030a"));
   // U+0898 is a mark since Unicode 14; the reference, which is older here, does not move it
   EXPECT_EQ(normal(U"a\u0898\u0323", NormalForm::nfd), utf8(U"a\u0898\u0323"));
+}
+
+// A mark behind the text makes all of it go the long way.
+TEST(NormalForm, WhatNfcLeavesAloneStaysInAnyCompany) {
+  const std::string ending = utf8(U"q\u0301");
+  std::string all;
+  for (const CodePointRange& range : kUnchangedByNfc)
+    for (char32_t c = range.first; c <= range.last; ++c) {
+      if (c == 0) continue;
+      std::string text = "a";
+      append_utf8(text, c);
+      append_utf8(text, c);
+      ASSERT_EQ(normal_form(text + ending, NormalForm::nfc), text + ending) << std::hex << static_cast<unsigned>(c);
+      all += text;
+    }
+  EXPECT_EQ(normal_form(all, NormalForm::nfc), all);
+  EXPECT_EQ(normal_form(all + ending, NormalForm::nfc), all + ending);
 }
 
 TEST(Normalizer, StepsRunInOrderAndPrependNeedsText) {

@@ -1,0 +1,65 @@
+#pragma once
+
+#include "backend/cuda/attention.hpp"
+#include "backend/cuda/fragments.cuh"
+#include "backend/cuda/kv_layout.cuh"
+
+namespace tpinfer::cuda {
+
+inline constexpr int kBlock = static_cast<int>(kAttentionBlock);
+inline constexpr int kGroupPositions = 32;
+inline constexpr int kGroups = kBlock / kGroupPositions;
+inline constexpr float kLog2E = 1.44269504F;
+
+/// Positions [first, last).
+struct Seen {
+  int first = 0;
+  int last = 0;
+};
+
+/// What the row at `position` sees.
+__device__ inline Seen seen_from(int position, std::int64_t window) {
+  const std::int64_t first = window > 0 ? position + 1 - window : 0;
+  return {first > 0 ? static_cast<int>(first) : 0, position + 1};
+}
+
+/// Maximum (of scores in powers of two) and sum of exponentials of a query vector.
+struct Softmax {
+  float maximum = -INFINITY;
+  float sum = 0.0F;
+};
+
+/// Factors of the state's and the block's weighted V.
+struct FoldFactors {
+  float state;
+  float block;
+};
+
+/// Folds a block into the state. A block of which the vector sees nothing has maximum -infinity and changes nothing; so
+/// has one of NaN alone, whose sum is NaN.
+__device__ inline FoldFactors fold(Softmax& state, const Softmax& block) {
+  if (block.maximum == -INFINITY) {
+    state.sum += block.sum;
+    return {1.0F, 0.0F};
+  }
+  const float maximum = fmaxf(state.maximum, block.maximum);
+  const FoldFactors factors{exp2f(state.maximum - maximum), exp2f(block.maximum - maximum)};
+  state.maximum = maximum;
+  state.sum = state.sum * factors.state + block.sum * factors.block;
+  return factors;
+}
+__device__ inline float fold_value(float state, float block, const FoldFactors& factors) {
+  return factors.block == 0.0F ? state * factors.state : state * factors.state + block * factors.block;
+}
+
+/// Results of single blocks: [query vectors of the step][blocks][2 + head_dim]: maximum, sum, weighted V.
+struct PartialView {
+  float* data;
+  int blocks;
+  int head_dim;
+  __device__ float* at(std::int64_t vector, int block) const {
+    return data + (vector * blocks + block) * (2 + head_dim);
+  }
+};
+
+}  // namespace tpinfer::cuda

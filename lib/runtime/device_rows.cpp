@@ -1,0 +1,61 @@
+#include "runtime/device_rows.hpp"
+
+#include <algorithm>
+
+#include "runtime/logit_rules.hpp"
+
+namespace tpinfer {
+namespace {
+
+RowWish wish_of(const RowTask& task, std::int64_t vocab, std::vector<LogitEdit>& edits) {
+  RowWish wish{.given = task.given,
+               .choose = task.choose ? 1 : 0,
+               .first_edit = static_cast<std::int32_t>(edits.size()),
+               .alternatives = static_cast<std::int32_t>(std::min(task.top_k, vocab))};
+  if (task.given >= 0 || !task.choose) return wish;
+  const SamplingParams& params = *task.params;
+  append_logit_edits(vocab, params, task.context, edits);
+  wish.edits = static_cast<std::int32_t>(edits.size()) - wish.first_edit;
+  wish.known_only = params.allow_unknown_ids || task.context.allowed_ids.empty() ? 0 : 1;
+  wish.greedy = !params.do_sample || params.temperature == 0 ? 1 : 0;
+  wish.temperature = wish.greedy ? 1.0 : params.temperature;
+  wish.top_k = static_cast<std::int32_t>(std::min(params.top_k, vocab));
+  wish.top_p = params.top_p;
+  wish.min_p = params.min_p;
+  wish.draw = uniform_draw(task.context.draw);
+  return wish;
+}
+
+}  // namespace
+
+bool DeviceRows::prepare(std::span<const RowTask> tasks, std::int64_t vocab) {
+  if (std::ranges::any_of(tasks, [](const RowTask& task) { return task.top_k > kMostDeviceAlternatives; }))
+    return false;
+  wishes_.clear();
+  edits_.clear();
+  known_ = {};
+  for (const RowTask& task : tasks) {
+    wishes_.push_back(wish_of(task, vocab, edits_));
+    if (!task.context.allowed_ids.empty()) known_ = task.context.allowed_ids;
+  }
+  return true;
+}
+
+void DeviceRows::run(RowChooser& chooser, const Tensor& logits, std::span<RowOutcome> outcomes) {
+  chooser.choose_rows(logits, wishes_, edits_, known_, choices_, alternatives_);
+  const std::size_t most = wishes_.empty() ? 0 : alternatives_.size() / wishes_.size();
+  for (std::size_t i = 0; i < wishes_.size(); ++i) {
+    RowOutcome& outcome = outcomes[i];
+    outcome.finite = choices_[i].finite != 0;
+    outcome.token = outcome.finite && choices_[i].token >= 0 ? TokenLogprob{choices_[i].token, choices_[i].logprob}
+                                                             : TokenLogprob{};
+    outcome.top.clear();
+    if (outcome.token.id < 0) continue;
+    for (std::int32_t k = 0; k < wishes_[i].alternatives; ++k) {
+      const RankedId& best = alternatives_[i * most + static_cast<std::size_t>(k)];
+      outcome.top.push_back({best.id, best.logprob});
+    }
+  }
+}
+
+}  // namespace tpinfer

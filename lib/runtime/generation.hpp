@@ -1,0 +1,29 @@
+#pragma once
+
+#include <chrono>
+#include <vector>
+
+#include "comm/mailbox.hpp"
+#include "runtime/engine.hpp"
+#include "runtime/rank_worker.hpp"
+#include "runtime/replicas.hpp"
+
+namespace tpinfer {
+
+/// One rank's part in answering the prompts of a job.
+struct GenerationRank {
+  const RunSetup& setup;
+  const ReplicaLayout& layout;
+  RankWorker& worker;
+  Communicator& steps;                          ///< of this rank's replica
+  Mailbox* mail;                                ///< of all ranks; null where there is one replica
+  std::chrono::steady_clock::time_point start;  ///< that times are counted from, the same moment on all ranks
+};
+
+/// Rank 0: answers all requests, with what other replicas there are; returns when all is answered.
+void lead_job(const GenerationRank& rank, std::vector<Request> requests, const AnsweringContext& context,
+              const EngineEvents& events);
+/// All other ranks. `context` is used on the first rank of a replica.
+void help_job(const GenerationRank& rank, const AnsweringContext& context);
+
+}  // namespace tpinfer

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "job/sampling.hpp"
+#include "output/run_result.hpp"
+
+namespace tpinfer {
+
+/// A prompt ready to run.
+struct Request {
+  std::int64_t prompt_index = 0;
+  std::uint64_t id_hash = 0;  ///< of the prompt's id, for the draws
+  std::vector<std::int32_t> token_ids;
+  SamplingParams params;
+  std::vector<std::vector<std::int32_t>> bad_words = {};  ///< each as ids
+  std::int64_t most_new_tokens = 0;                       ///< of each sample, under all limits
+  FinishReason at_limit = FinishReason::length;           ///< why it ends at most_new_tokens
+
+  std::int64_t most_tokens() const noexcept { return static_cast<std::int64_t>(token_ids.size()) + most_new_tokens; }
+};
+
+/// Requests as they cross ranks.
+std::vector<std::byte> encode(std::span<const Request> requests);
+std::vector<Request> decode_requests(std::span<const std::byte> bytes);
+std::int64_t samples_of(std::span<const Request> requests);
+
+/// Where an engine gets its work from.
+class RequestSource {
+ public:
+  virtual ~RequestSource() = default;
+  /// Requests with about `most` samples together, the last one may go beyond; none when there are none at the moment.
+  virtual std::vector<Request> take(std::int64_t most) = 0;
+  /// True when take() will never give any more.
+  virtual bool exhausted() const = 0;
+  /// Samples that an engine should hold besides those that it runs.
+  virtual std::int64_t ahead() const = 0;
+  /// Called when the engine has nothing to do and more may come; returns soon.
+  virtual void wait() {}
+};
+
+/// All requests of a job, longest first, so that the end of the job is not one long answer alone. Equal ones keep
+/// their order.
+class RequestList final : public RequestSource {
+ public:
+  explicit RequestList(std::vector<Request> requests);
+  std::vector<Request> take(std::int64_t most) override;
+  bool exhausted() const override { return next_ == requests_.size(); }
+  std::int64_t ahead() const override { return kAhead; }
+  std::int64_t left() const noexcept { return left_; }  ///< samples
+
+ private:
+  static constexpr std::int64_t kAhead = 64;  // enough to look for those that can share a prefix
+
+  std::vector<Request> requests_;
+  std::size_t next_ = 0;
+  std::int64_t left_ = 0;
+};
+
+}  // namespace tpinfer
