@@ -38,7 +38,7 @@ class Render(unittest.TestCase):
         return path
 
     def test_records_are_contexts(self):
-        cases = [json.loads(line) for line in open(TEMPLATES / "more.jsonl", encoding="utf-8")]
+        cases = [json.loads(line) for line in (TEMPLATES / "more.jsonl").read_text(encoding="utf-8").split("\n")[:-1]]
         cases = [c for c in cases if "messages" in c["context"] and "rendered" in c]
         self.assertGreaterEqual(len(cases), 3)
         for case in cases:

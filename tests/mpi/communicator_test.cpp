@@ -183,7 +183,7 @@ void check_deadline(const std::string& operation, const std::function<void(Commu
       EXPECT_EQ(error.code(), ExitCode::communication);
       EXPECT_THAT(error.what(), HasSubstr(operation + " (slow step): rank " + std::to_string(comm->rank())));
       EXPECT_THAT(error.what(), HasSubstr("without word from rank " + std::to_string(last) + " ("));
-      EXPECT_THAT(error.what(), HasSubstr("0.5 s"));
+      EXPECT_THAT(error.what(), ::testing::ContainsRegex("waited [01][.][0-9] s"));
     }
     EXPECT_TRUE(comm->broken());
     try {

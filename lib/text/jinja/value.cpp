@@ -1,6 +1,7 @@
 #include "text/jinja/value.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 
 #include "text/jinja/cursor.hpp"
@@ -48,6 +49,14 @@ int compare_numbers(const Value& a, const Value& b, bool& ordered) {
   if (left) return compare_numbers(*left, y);
   if (right) return -compare_numbers(*right, x);
   return x < y ? -1 : (x > y ? 1 : 0);
+}
+
+// A whole number of more than 64 bits was read as a double, and its digits are lost. No one writes such a number with
+// 40 digits, so larger ones are taken for what they are.
+double checked_real(double number) {
+  if (std::abs(number) >= 0x1p64 && std::abs(number) < 1e40)
+    fail("the number {} of the context may have been a whole one of more than 64 bits, which is not supported", number);
+  return number;
 }
 
 bool equal_items(const std::vector<Value>& a, const std::vector<Value>& b, Budget& budget) {
@@ -190,7 +199,7 @@ Value from_json(const Json& json, Budget& budget) {
     case Json::value_t::boolean: return Value(json.get<bool>());
     case Json::value_t::number_integer: return Value::integer(json.get<std::int64_t>());
     case Json::value_t::number_unsigned: return Value::integer(json.get<std::uint64_t>());
-    case Json::value_t::number_float: return Value(json.get<double>());
+    case Json::value_t::number_float: return Value(checked_real(json.get<double>()));
     case Json::value_t::string: return make_text(json.get_ref<const std::string&>(), budget);
     case Json::value_t::array: {
       std::vector<Value> items;

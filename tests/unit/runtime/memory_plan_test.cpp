@@ -22,8 +22,9 @@ struct Case {
     engine.max_model_len = 100;
   }
   MemoryPlan with(std::uint64_t budget) const { return with_each(std::vector(plan.per_rank.size(), budget)); }
-  MemoryPlan with_each(const std::vector<std::uint64_t>& budgets) const {
-    return plan_memory(spec, plan, engine, cache, {plan.compute_dtype}, budgets, demand);
+  MemoryPlan with_each(const std::vector<std::uint64_t>& budgets, int cpu_threads = 0) const {
+    return plan_memory(spec, plan, engine, cache, {.activation = plan.compute_dtype, .cpu_threads = cpu_threads},
+                       budgets, demand);
   }
   std::uint64_t block_bytes(std::size_t r) const {  // K and V of every layer
     return static_cast<std::uint64_t>(2 * spec.layers * plan.per_rank[r].share.kv_heads.count() * spec.head_dim *
@@ -50,8 +51,12 @@ TEST(MemoryPlan, NumbersAddUp) {
     const RankMemoryPlan& rank = memory.ranks[r];
     EXPECT_EQ(rank.weights, c.plan.per_rank[r].weights_bytes);
     EXPECT_EQ(rank.kv_cache, 35 * c.block_bytes(r));
-    EXPECT_EQ(rank.workspace, WorkspaceSizes(c.spec, c.plan.per_rank[r].share, memory.limits).bytes(DType::float32));
-    EXPECT_GT(rank.workspace, 0U);
+    const WorkspaceSizes buffers(c.spec, c.plan.per_rank[r].share, memory.limits);
+    EXPECT_GE(rank.workspace, buffers.gpu_bytes(DType::float32));
+    // on the CPU also what the operations hold besides: for a model this small below 8 MiB
+    const std::uint64_t on_cpu = c.with_each(std::vector(3, kPlenty), 1).ranks[r].workspace;
+    EXPECT_GT(on_cpu, buffers.bytes(DType::float32));
+    EXPECT_LT(on_cpu, buffers.bytes(DType::float32) + (std::uint64_t{8} << 20));
     EXPECT_EQ(rank.total(), rank.weights + rank.kv_cache + rank.workspace);
     EXPECT_EQ(rank.budget, kPlenty);
     EXPECT_TRUE(rank.fits);

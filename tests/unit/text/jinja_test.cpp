@@ -90,6 +90,14 @@ TEST(Jinja, KeysKeepTheirOrderInManyItems) {
             big["k17"].dump() + big["k299"].dump() + "False");
 }
 
+TEST(Jinja, NumbersOfTheContext) {
+  const Json context = parse_json(
+      R"({"a": 18446744073709551615, "b": -9223372036854775808, "c": 1e300, "d": 1.0, "e": -0.0, "f": 1e16})", "");
+  EXPECT_EQ(rendered("{{ a }} {{ b }} {{ c }} {{ d }} {{ e }} {{ f }}", context),
+            "18446744073709551615 -9223372036854775808 1e+300 1.0 -0.0 1e+16");
+  EXPECT_NE(complaint("{{ a }}", parse_json(R"({"a": 18446744073709551616})", "")).find("64 bits"), std::string::npos);
+}
+
 TEST(Jinja, RefusesATemplateThatIsNoText) {
   EXPECT_THROW(jinja::Template("a\xFF", "T"), Error);
   EXPECT_THROW(jinja::Template(std::string(std::size_t{2} << 20, 'a'), "T"), Error);

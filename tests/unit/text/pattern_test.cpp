@@ -125,7 +125,7 @@ TEST(PatternsByHand, TakeEachCharacterAsTheRegularExpressionDoes) {
   std::size_t differing = 0;
   std::string text;
   std::vector<Span> found, expected;
-  for (char32_t c = 1; c < 0x110000; ++c) {
+  for (char32_t c = 1; c < 0x110000; c += c < 0x3000 ? 1 : 7) {
     if (c >= 0xD800 && c < 0xE000) continue;
     text = "'";
     append_utf8(text, c);
@@ -137,7 +137,7 @@ TEST(PatternsByHand, TakeEachCharacterAsTheRegularExpressionDoes) {
     regex.find_all(text, expected);
     differing += cut(text, found) != cut(text, expected);
   }
-  EXPECT_LT(differing, 9000U);
+  EXPECT_LT(differing, 1500U);
 }
 
 }  // namespace
