@@ -8,6 +8,11 @@
 namespace tpinfer {
 namespace {
 
+// Far above what real files have. A text takes (its length) x (that of the longest token) steps at worst; a byte of all
+// tokens takes some sixty bytes of memory.
+constexpr std::size_t kLongestToken = 512;
+constexpr std::size_t kMostTokenBytes = std::size_t{4} << 20;
+
 // Where the last character before `end` begins; `end` is not 0.
 std::size_t previous_begin(std::string_view text, std::size_t end) {
   do --end;
@@ -77,7 +82,12 @@ std::optional<StringTrie::Found> StringTrie::longest_at(std::string_view text, s
 
 AddedTokens::AddedTokens(const std::optional<Place>& list, const Vocabulary& vocabulary, const Normalizer& normalizer) {
   if (!list) return;
-  for (const Place& place : list->items()) add(place, vocabulary);
+  std::size_t bytes = 0;
+  for (const Place& place : list->items()) {
+    add(place, vocabulary);
+    bytes += tokens_.back().content.size();
+    if (bytes > kMostTokenBytes) list->fail("the tokens have more than {} bytes together", kMostTokenBytes);
+  }
   std::stable_partition(tokens_.begin(), tokens_.end(), [](const AddedToken& token) { return token.special; });
   for (std::size_t i = 0; i < tokens_.size(); ++i) by_id_[tokens_[i].id] = by_content_[tokens_[i].content] = i;
   build_trie(normalizer, *list);
@@ -86,7 +96,7 @@ AddedTokens::AddedTokens(const std::optional<Place>& list, const Vocabulary& voc
 void AddedTokens::add(const Place& place, const Vocabulary& vocabulary) {
   const auto id = static_cast<std::int32_t>(place.at("id").integer(0, kTokenIdLimit - 1));
   AddedToken token{.id = id,
-                   .content = place.at("content").string(),
+                   .content = place.at("content").short_string(kLongestToken),
                    .single_word = place.boolean_or("single_word", false),
                    .lstrip = place.boolean_or("lstrip", false),
                    .rstrip = place.boolean_or("rstrip", false),

@@ -2,6 +2,7 @@
 
 #include <utf8proc.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -12,6 +13,7 @@ namespace {
 
 // No string of the table is this long; longer clusters are taken apart at once.
 constexpr std::size_t kLongCluster = 6;
+constexpr std::size_t kLongestReplacement = 256;  // bytes
 
 // The six bits that a character of base64 stands for, -1 for others.
 int base64_bits(char c) {
@@ -69,6 +71,10 @@ Charsmap::Charsmap(const Place& place) {
   std::memcpy(trie_.data(), bytes.data() + sizeof(size), size);
   replacements_ = bytes.substr(sizeof(size) + size);
   if (!is_valid_utf8(replacements_)) place.fail("is damaged: its texts are not valid UTF-8");
+  for (std::size_t at = 0, end = 0; at < replacements_.size(); at = end + 1) {
+    end = std::min(replacements_.find('\0', at), replacements_.size());
+    if (end - at > kLongestReplacement) place.fail("holds a text of more than {} bytes", kLongestReplacement);
+  }
 }
 
 // What the shortest string of the table that `part` begins with becomes.

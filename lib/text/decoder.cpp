@@ -26,12 +26,14 @@ std::shared_ptr<const DecoderStep> read_metaspace(const Place& place) {
 
 void read_steps(const Place& place, Steps& steps) {
   const std::string& type = place.type();
+  if (steps.size() == kMostSteps) place.fail("is one of more than {} steps", kMostSteps);
   if (type == "Sequence") {
     for (const Place& step : place.at("decoders").items()) read_steps(step, steps);
   } else if (type == "ByteLevel") {
     steps.push_back(std::make_shared<ByteLevelDecoder>());
   } else if (type == "Replace") {
-    steps.push_back(std::make_shared<ReplaceDecoder>(read_pattern(place.at("pattern")), place.at("content").string()));
+    steps.push_back(
+        std::make_shared<ReplaceDecoder>(read_pattern(place.at("pattern")), place.at("content").short_string()));
   } else if (type == "ByteFallback") {
     steps.push_back(std::make_shared<ByteFallbackDecoder>());
   } else if (type == "Fuse") {

@@ -44,6 +44,7 @@ struct Rewrite {
 
 void Normalizer::read(const Place& place) {
   const std::string& type = place.type();
+  if (steps_.size() == kMostSteps) place.fail("is one of more than {} steps", kMostSteps);
   if (type == "Sequence") {
     for (const Place& step : place.at("normalizers").items()) read(step);
   } else if (type == "NFC") {
@@ -59,9 +60,9 @@ void Normalizer::read(const Place& place) {
   } else if (type == "StripAccents") {
     steps_.emplace_back(StripAccents{});
   } else if (type == "Prepend") {
-    steps_.emplace_back(Prepend{place.at("prepend").string()});
+    steps_.emplace_back(Prepend{place.at("prepend").short_string()});
   } else if (type == "Replace") {
-    steps_.emplace_back(Replace{read_pattern(place.at("pattern")), place.at("content").string()});
+    steps_.emplace_back(Replace{read_pattern(place.at("pattern")), place.at("content").short_string()});
   } else if (type == "Strip") {
     steps_.emplace_back(StripSpace{place.at("strip_left").boolean(), place.at("strip_right").boolean()});
   } else if (type == "Precompiled") {

@@ -33,6 +33,12 @@ const std::string& Place::string() const {
   return value_->get_ref<const std::string&>();
 }
 
+const std::string& Place::short_string(std::size_t most) const {
+  const std::string& text = string();
+  if (text.size() > most) fail("has {} bytes, more than {}", text.size(), most);
+  return text;
+}
+
 bool Place::boolean() const {
   need(value_->is_boolean(), "true or false");
   return value_->get<bool>();

@@ -13,6 +13,9 @@
 
 namespace tpinfer {
 
+/// As many steps as a normalizer, pre-tokenizer or decoder may have: each goes over the whole text.
+inline constexpr std::size_t kMostSteps = 256;
+
 /// A value inside a JSON file together with the words that name it ("FILE: pre_tokenizer.pretokenizers[2]"), so that
 /// every complaint says where. All reading functions throw Error(input). The document must outlive its places.
 class Place {
@@ -32,6 +35,8 @@ class Place {
   const std::string& string() const;
   bool boolean() const;
   std::int64_t integer(std::int64_t low, std::int64_t high) const;
+  /// A string of at most `most` bytes.
+  const std::string& short_string(std::size_t most = 1024) const;
   /// A string of exactly one character.
   CodePoint character() const;
 

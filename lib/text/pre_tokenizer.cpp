@@ -97,6 +97,7 @@ PrependScheme read_prepend_scheme(const Place& metaspace) {
 
 void PreTokenizer::read(const Place& place) {
   const std::string& type = place.type();
+  if (steps_.size() == kMostSteps) place.fail("is one of more than {} steps", kMostSteps);
   if (type == "Sequence") {
     for (const Place& step : place.at("pretokenizers").items()) read(step);
   } else if (type == "ByteLevel") {

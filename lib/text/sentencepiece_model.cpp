@@ -15,7 +15,7 @@
 namespace tpinfer {
 namespace {
 
-constexpr std::size_t kMaxBytes = std::size_t{64} << 20;  // real ones have up to 5 MB
+constexpr std::size_t kMaxBytes = std::size_t{32} << 20;  // real ones have up to 5 MB
 
 // The file is a protobuf message. The library that writes it hands out neither the kinds of models and pieces nor the
 // texts of unused pieces, so the few fields that count are read here.
@@ -137,9 +137,10 @@ SentencePieceModel read_sentencepiece_model(const std::filesystem::path& path) {
   return model;
 }
 
-Json sentencepiece_merges(const SentencePieceModel& model) {
-  // a hostile file's piece of a megabyte would have a million splits, each hashed anew
-  constexpr std::size_t kLongestMerged = 1024;
+Json sentencepiece_merges(const SentencePieceModel& model, const std::string& file) {
+  // Far above what real models have: a hostile file's piece of a megabyte would have a million splits.
+  constexpr std::size_t kLongestMerged = 256;  // bytes
+  constexpr std::size_t kMostSplits = std::size_t{1} << 22;
   struct Split {
     float score;
     std::size_t left, right;
@@ -156,6 +157,7 @@ Json sentencepiece_merges(const SentencePieceModel& model) {
       const auto right = left == ids.end() ? ids.end() : ids.find(text.substr(cut));
       if (right != ids.end()) splits.push_back({piece.score, left->second, right->second});
     }
+    if (splits.size() > kMostSplits) fail_input("{}: its pieces make more than {} merges", file, kMostSplits);
     std::sort(splits.begin() + first, splits.end(),
               [](const Split& a, const Split& b) { return std::pair(a.left, a.right) < std::pair(b.left, b.right); });
   }

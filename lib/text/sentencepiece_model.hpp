@@ -27,7 +27,7 @@ struct SentencePieceModel {
 SentencePieceModel read_sentencepiece_model(const std::filesystem::path& file);
 
 /// The merges that a BPE model stands for: every split of every piece into two pieces as ["left", "right"], those of
-/// higher scores first.
-Json sentencepiece_merges(const SentencePieceModel& model);
+/// higher scores first. Error(input), with the file's name, for millions of them.
+Json sentencepiece_merges(const SentencePieceModel& model, const std::string& file);
 
 }  // namespace tpinfer

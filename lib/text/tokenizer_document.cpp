@@ -160,14 +160,14 @@ void rename_pieces(const TokenizerSettings& settings, SentencePieceModel& model)
   if (const auto tab = std::ranges::find(model.pieces, "<0x09>", text); tab != model.pieces.end()) tab->text = "\t";
 }
 
-Json bpe_model(const SentencePieceModel& model) {
+Json bpe_model(const SentencePieceModel& model, const std::string& file) {
   Json vocab = Json::object();
   // the pieces differ, so nothing needs to be looked for
   auto& tokens = vocab.get_ref<Json::object_t&>();
   for (std::size_t id = 0; id < model.pieces.size(); ++id) tokens.emplace_back(model.pieces[id].text, id);
   Json json = {{"type", "BPE"}, {"unk_token", model.unk_piece}, {"fuse_unk", true}, {"byte_fallback", true}};
   json["vocab"] = std::move(vocab);
-  json["merges"] = sentencepiece_merges(model);
+  json["merges"] = sentencepiece_merges(model, file);
   return json;
 }
 
@@ -215,7 +215,8 @@ Json from_sentencepiece(const std::filesystem::path& file, const TokenizerSettin
   Json document = {{"added_tokens", added.take()}, {"decoder", word_mark_decoder(settings.add_prefix_space)}};
   put_word_marks(settings, document);
   document["post_processor"] = post_processor(settings, document["added_tokens"]);
-  document["model"] = model.kind == SentencePieceModel::Kind::bpe ? bpe_model(model) : unigram_model(model);
+  document["model"] =
+      model.kind == SentencePieceModel::Kind::bpe ? bpe_model(model, file.string()) : unigram_model(model);
   return document;
 }
 

@@ -13,7 +13,7 @@ namespace tpinfer {
 namespace {
 
 // Real files have up to 35 MB; a document takes some ten times its text in memory.
-constexpr JsonLimits kLimits{.max_bytes = std::size_t{80} << 20, .max_depth = 64};
+constexpr JsonLimits kLimits{.max_bytes = std::size_t{64} << 20, .max_depth = 64};
 
 constexpr std::string_view kTokenKeys[] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                            "pad_token", "cls_token", "mask_token"};

@@ -71,7 +71,7 @@ Value trim(Interpreter& interpreter, const Value& value, const Arguments& argume
   const Text text = text_of(value, budget);
   if (!bound.given(0)) return make_text(std::string(strip(text.bytes)), budget, text.safe);
   const std::string& set = bound.text(0);
-  budget.work(text.bytes.size() * (set.size() + 1));
+  budget.work(4 * text.bytes.size() * (set.size() + 1));
   return make_text(std::string(strip_end(strip_begin(text.bytes, set), set)), budget, text.safe);
 }
 

@@ -5,7 +5,7 @@
 namespace tpinfer::jinja {
 
 // Evaluations inside evaluations, macros included: a bound for the stack.
-inline constexpr int kMostEvaluations = 2000;
+inline constexpr int kMostEvaluations = 1200;
 
 class Interpreter::Nesting {
  public:

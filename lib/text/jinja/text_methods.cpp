@@ -22,7 +22,7 @@ Value strip_method(Interpreter& interpreter, const Value& self, const Arguments&
     if (kEnd) text = strip_end(text);
   } else {
     const std::string& set = bound.text(0);
-    interpreter.budget().work(text.size() * (set.size() + 1));
+    interpreter.budget().work(4 * text.size() * (set.size() + 1));
     if (kBegin) text = strip_begin(text, set);
     if (kEnd) text = strip_end(text, set);
   }

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <ctime>
 #include <functional>
+#include <random>
 
 #include "core/error.hpp"
 #include "text/tokenizer.hpp"
@@ -116,6 +118,27 @@ const std::vector<Hostile>& hostile_documents() {
          d["added_tokens"].push_back({{"id", 400}, {"content", ""}});
        },
        {"added_tokens[1]", "empty"}},
+      {"giant added token",
+       [](Json& d) {
+         d["added_tokens"].push_back({{"id", 400}, {"content", std::string(5000, 'a')}});
+       },
+       {"added_tokens[1].content", "5000"}},
+      {"megabytes of added tokens",
+       [](Json& d) {
+         for (int i = 0; i < 9000; ++i)
+           d["added_tokens"].push_back({{"id", 400 + i}, {"content", std::to_string(i) + std::string(500, 'a')}});
+       },
+       {"added_tokens", "bytes together"}},
+      {"text put in front that is no prefix",
+       [](Json& d) {
+         d["normalizer"] = {{"type", "Prepend"}, {"prepend", std::string(5000, 'a')}};
+       },
+       {"normalizer.prepend", "5000"}},
+      {"thousands of steps",
+       [](Json& d) {
+         d["normalizer"] = {{"type", "Sequence"}, {"normalizers", std::vector<Json>(2000, Json({{"type", "NFC"}}))}};
+       },
+       {"normalizer.normalizers[256]", "256 steps"}},
       {"deep nesting",
        [](Json& d) {
          Json inner = {{"type", "NFC"}};
@@ -163,6 +186,47 @@ TEST(HostileFiles, WhatIsNoTokenizerIsSaidSo) {
     folder.write("tokenizer.json", content);
     EXPECT_NE(complaint(folder.path()).find(word), std::string::npos) << complaint(folder.path());
   }
+}
+
+// Refused by its size, unread: this takes no time and no memory.
+TEST(HostileFiles, AreNotReadWhenTheyAreHuge) {
+  const TemporaryFolder folder;
+  folder.write("tokenizer.json", "{");
+  std::filesystem::resize_file(folder.path() / "tokenizer.json", 100 << 20);
+  const std::clock_t before = std::clock();
+  EXPECT_NE(complaint(folder.path()).find("longer than the limit"), std::string::npos) << complaint(folder.path());
+  EXPECT_LT(std::clock() - before, CLOCKS_PER_SEC);
+}
+
+// Every kind of damage to a real file's text: a tokenizer or a sentence, never more.
+TEST(HostileFiles, NoDamagedFileBringsItDown) {
+  std::ifstream in(kData / "tokenizers/unigram-charsmap/tokenizer.json", std::ios::binary);
+  const std::string unigram{std::istreambuf_iterator<char>(in), {}};
+  const std::string bytes = byte_level_document().dump();
+  std::mt19937_64 random(29);
+  std::size_t refused = 0;
+  const TemporaryFolder folder;
+  for (int round = 0; round < 1500; ++round) {
+    std::string text = round % 2 ? unigram : bytes;
+    for (std::size_t n = 1 + random() % 3; n > 0; --n) {
+      const std::size_t at = random() % text.size();
+      switch (random() % 4) {
+        case 0: text[at] = static_cast<char>(text[at] ^ (1 << random() % 8)); break;
+        case 1: text.erase(at, 1 + random() % 30); break;
+        case 2: text.insert(at, text.substr(random() % text.size(), random() % 60)); break;
+        default: text[at] = "0{[\"]}:,-9"[random() % 10];
+      }
+    }
+    folder.write("tokenizer.json", text);
+    try {
+      const Tokenizer tokenizer = Tokenizer::load(folder.path());
+      tokenizer.decode(tokenizer.encode("the <|endoftext|> e\xCC\x81 1", true), true);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::input) << error.what();
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 500U);
 }
 
 TEST(HostileFiles, IdsMayHaveGaps) {

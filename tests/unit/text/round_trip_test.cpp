@@ -78,23 +78,30 @@ TEST(RoundTrip, RandomIdsStreamAsTheyDecode) {
   }
 }
 
+// Threads fill the cache of pieces together, and each meets what the others have put there.
 TEST(RoundTrip, SeveralThreadsGetTheSameIds) {
-  const Tokenizer tokenizer = Tokenizer::load(kData / "models/rand-llama-tied");
   RandomText random(13);
   std::vector<std::string> texts;
-  for (int i = 0; i < 500; ++i) texts.push_back(random.text(40));
-  const auto encode_all = [&texts](const Tokenizer& own) {
-    std::vector<std::vector<std::int32_t>> all;
-    for (const std::string& text : texts) all.push_back(own.encode(text, true));
-    return all;
-  };
-  std::vector<std::vector<std::vector<std::int32_t>>> results(4);
-  {
-    std::vector<std::jthread> threads;
-    for (auto& result : results) threads.emplace_back([&] { result = encode_all(tokenizer); });
+  for (int i = 0; i < 400; ++i) texts.push_back(random.text(1 + random.below(40)) + " the same words in each text");
+  for (const char* name : {"models/rand-llama-tied", "tokenizers/sentencepiece-bpe", "tokenizers/unigram-charsmap"}) {
+    const Tokenizer tokenizer = Tokenizer::load(kData / name, kTokenizerClasses);
+    const auto encode_all = [&texts](const Tokenizer& own, std::size_t first) {
+      std::vector<std::vector<std::int32_t>> all(texts.size());
+      for (std::size_t i = 0; i < texts.size(); ++i) {
+        const std::size_t at = (first + i) % texts.size();
+        all[at] = own.encode(texts[at], true);
+      }
+      return all;
+    };
+    std::vector<std::vector<std::vector<std::int32_t>>> results(4);
+    {
+      std::vector<std::jthread> threads;
+      for (std::size_t i = 0; i < results.size(); ++i)
+        threads.emplace_back([&, i] { results[i] = encode_all(tokenizer, 50 * i); });
+    }
+    const auto alone = encode_all(Tokenizer::load(kData / name, kTokenizerClasses), 0);
+    for (const auto& result : results) EXPECT_EQ(result, alone) << name;
   }
-  const auto alone = encode_all(Tokenizer::load(kData / "models/rand-llama-tied"));
-  for (const auto& result : results) EXPECT_EQ(result, alone);
 }
 
 }  // namespace
