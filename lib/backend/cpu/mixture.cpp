@@ -7,8 +7,9 @@
 namespace tpinfer {
 namespace {
 
-/// Reading a panel's weights takes about as long as the products of this many rows with it.
-constexpr std::int64_t kReadCost = 8;
+/// What a panel of the weights costs, measured: few rows wait for its weights, many for their products.
+std::int64_t panel_cost(std::int64_t rows) { return std::max<std::int64_t>({20, 15 + rows, 2 * rows}); }
+
 /// Panels of gate that are done before the same ones of up, and the activation of both: their outputs stay near.
 constexpr std::int64_t kGroup = 8;
 constexpr std::int64_t kNearStride = 2 * kGroup * kPanelRows + 16;  // rows a power of two apart would share cache lines
@@ -55,7 +56,7 @@ void CpuMixture::divide_up(bool fused) {
         fused ? (active_[i].activated.cols + kPanelRows - 1) / kPanelRows : active_[i].gate_up->panels();
     for (std::int64_t row = 0; row < active_[i].rows; row += product.row_block()) {
       const std::int64_t rows = std::min(product.row_block(), active_[i].rows - row);
-      segments_.push_back({i, row, rows, panels, std::max(kReadCost, rows)});
+      segments_.push_back({i, row, rows, panels, panel_cost(rows)});
       cost_ += panels * segments_.back().cost;
     }
   }
