@@ -125,7 +125,7 @@ class HeadersAlone(unittest.TestCase):
         self.without = os.environ.get("TPINFER_WITHOUT", "").split()
 
     def skipped(self, name):
-        cuda = name.startswith("lib/backend/cuda/") or name == "lib/core/cuda_handles.hpp"
+        cuda = name.startswith(("lib/backend/cuda/", "lib/comm/cuda_")) or name == "lib/core/cuda_handles.hpp"
         nccl = name.startswith("lib/comm/nccl_")
         return ("cuda" in self.without and (cuda or nccl)) or ("nccl" in self.without and nccl)
 

@@ -1,5 +1,3 @@
-#include <sched.h>
-
 #include <algorithm>
 
 #include "world.hpp"
@@ -108,6 +106,7 @@ bool run_one(const std::shared_ptr<Stream>& stream) {
 
 void run_until(const Position& position, std::unique_lock<std::recursive_mutex>& lock) {
   World& w = world();
+  int waits = 0;
   while (!position.reached()) {
     bool waiting = false;
     {
@@ -119,10 +118,15 @@ void run_until(const Position& position, std::unique_lock<std::recursive_mutex>&
         waiting = step(next) == Step::waiting;
       }
     }
-    if (waiting) {  // for other ranks
+    if (waiting) {  // for other ranks, which may need this processor
       lock.unlock();
-      sched_yield();
+      if (++waits < 20)
+        std::this_thread::yield();
+      else
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
       lock.lock();
+    } else {
+      waits = 0;
     }
   }
 }
