@@ -77,7 +77,7 @@ class PlanCommand {
     if (const auto size = job_.parallel.tensor_parallel_size; size && options_.ranks.empty())
       counts_ = parse_ranks(std::to_string(*size));
     check_options();
-    prepared_.model = std::make_unique<ModelFolder>(job_.model.path, note_);
+    prepared_.model = std::make_unique<ModelFolder>(job_.model, note_);
     set_terms();
     if (!is_folder(options_.target)) read_prompts();
     std::vector<PlannedCount> planned;

@@ -138,6 +138,21 @@ Checkpoint Checkpoint::open(const fs::path& folder, const Log& log) {
   return checkpoint;
 }
 
+Checkpoint Checkpoint::random(std::vector<TensorInfo> tensors) {
+  Checkpoint checkpoint;
+  checkpoint.tensors_ = std::move(tensors);
+  std::ranges::sort(checkpoint.tensors_, {}, &TensorInfo::name);
+  CheckpointFile file{.name = "random weights", .path = {}};
+  for (TensorInfo& tensor : checkpoint.tensors_) {
+    tensor.offset = file.bytes;
+    tensor.bytes = dtype_size(tensor.dtype);
+    for (const std::int64_t size : tensor.shape) tensor.bytes *= static_cast<std::uint64_t>(size);
+    file.bytes += tensor.bytes;
+  }
+  checkpoint.files_.push_back(std::move(file));
+  return checkpoint;
+}
+
 const TensorInfo* Checkpoint::find(std::string_view name) const noexcept {
   const auto at = std::lower_bound(tensors_.begin(), tensors_.end(), name,
                                    [](const TensorInfo& t, std::string_view n) { return t.name < n; });

@@ -14,7 +14,7 @@ namespace tpinfer {
 
 struct CheckpointFile {
   std::string name;            ///< as in the index, relative to the folder
-  std::filesystem::path path;  ///< folder / name
+  std::filesystem::path path;  ///< folder / name; empty: there is none, its tensors are random
   std::uint64_t bytes = 0;
   std::uint64_t header_bytes = 0;  ///< where the weights begin
   std::uint64_t header_hash = 0;
@@ -28,6 +28,9 @@ class Checkpoint {
   /// Error(input), a sentence that names file and tensor, when there are no safetensors weights, or a file is missing,
   /// cut short, something else, or contradicts itself or the index.
   static Checkpoint open(const std::filesystem::path& folder, const Log& log);
+
+  /// A checkpoint that no file holds: these tensors one after the other, with random weights.
+  static Checkpoint random(std::vector<TensorInfo> tensors);
 
   const std::vector<CheckpointFile>& files() const noexcept { return files_; }
   /// Sorted by name.

@@ -12,6 +12,7 @@
 #include "checkpoint/mapped_file.hpp"
 #include "checkpoint/mapping_guard.hpp"
 #include "checkpoint/model_file.hpp"
+#include "checkpoint/tensor_source.hpp"
 
 namespace tpinfer {
 
@@ -55,7 +56,7 @@ class WeightFile {
 
 /// The stored bytes of one tensor, mapped or read piece by piece. A file that is cut or a disk that fails meanwhile is
 /// no crash: the bytes are then zeros, and finish() tells. One at a time in a process.
-class TensorReader {
+class TensorReader final : public TensorSource {
  public:
   /// Bytes of a piece that is read; a mapping is handed out in such pieces too, the next one being fetched ahead.
   static constexpr std::uint64_t kPiece = std::uint64_t{8} << 20;
@@ -64,14 +65,11 @@ class TensorReader {
   TensorReader(const WeightFile& file, std::string name, std::uint64_t offset, std::uint64_t bytes,
                std::vector<std::byte>& staging);
 
-  bool is_mapped() const noexcept { return file_.is_mapped(); }
-  /// Bytes [offset, offset + length) of the tensor, until the next call.
-  std::span<const std::byte> get(std::uint64_t offset, std::uint64_t length);
-  /// The same into memory of the caller.
-  void copy(std::uint64_t offset, std::span<std::byte> to) const;
-  void will_need(std::uint64_t offset, std::uint64_t length) const noexcept;
-  /// To be called when everything is copied: Error(input) when what was handed out was not the planned file's.
-  void finish() const;
+  bool is_mapped() const noexcept override { return file_.is_mapped(); }
+  std::span<const std::byte> get(std::uint64_t offset, std::uint64_t length) override;
+  void copy(std::uint64_t offset, std::span<std::byte> to) const override;
+  void will_need(std::uint64_t offset, std::uint64_t length) const noexcept override;
+  void finish() const override;
 
  private:
   const WeightFile& file_;

@@ -30,13 +30,13 @@ enum class IfExists : std::uint8_t { resume, error, overwrite };
 
 struct ModelJob {
   std::string path;
-  std::optional<std::string> tokenizer;  // null: path
-  std::optional<DType> dtype;            // auto: as stored; otherwise float32, float16 or bfloat16
+  std::optional<std::string> tokenizer = {};  // null: path
+  std::optional<DType> dtype = {};            // auto: as stored; otherwise float32, float16 or bfloat16
   LoadStrategy load_strategy = LoadStrategy::automatic;
   LoadFormat load_format = LoadFormat::safetensors;
   VerifyWeights verify_weights = VerifyWeights::header;
   GenerationConfigUse generation_config = GenerationConfigUse::automatic;
-  std::optional<std::string> architecture_plan;  // null
+  std::optional<std::string> architecture_plan = {};  // null
   bool operator==(const ModelJob&) const = default;
 
   const std::string& tokenizer_path() const { return tokenizer ? *tokenizer : path; }

@@ -16,7 +16,6 @@ struct Restricted {
 };
 
 constexpr Restricted kRestricted[] = {
-    {"model.load_format"},
     {"model.verify_weights", "header, finite"},
     {"model.architecture_plan"},
     {"prompts.format", "auto, text, jsonl"},

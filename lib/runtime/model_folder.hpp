@@ -6,6 +6,7 @@
 #include "checkpoint/checkpoint.hpp"
 #include "core/json.hpp"
 #include "core/log.hpp"
+#include "job/job.hpp"
 #include "model/model_spec.hpp"
 #include "shard/claim.hpp"
 
@@ -20,7 +21,8 @@ struct ModelFolder {
   Checkpoint checkpoint;
   Claims claims;  ///< points into spec and checkpoint
 
-  ModelFolder(const std::string& folder, const Log& log);
+  /// Error(input). A job with dummy weights needs config.json alone.
+  ModelFolder(const ModelJob& job, const Log& log);
   ModelFolder(const ModelFolder&) = delete;
   ModelFolder& operator=(const ModelFolder&) = delete;
 

@@ -175,8 +175,9 @@ bool is_folder(const std::string& path) {
 
 // A fault of config.json does not hide those of the weight files.
 void open_model(const Job& job, Preparation& p, const Log& log, const Attempt& attempt) {
-  if (attempt(Part::model, [&] { p.model = std::make_unique<ModelFolder>(job.model.path, log); })) return;
-  if (is_folder(job.model.path)) attempt(Part::model, [&] { Checkpoint::open(job.model.path, Log()); });
+  if (attempt(Part::model, [&] { p.model = std::make_unique<ModelFolder>(job.model, log); })) return;
+  if (is_folder(job.model.path) && job.model.load_format == LoadFormat::safetensors)
+    attempt(Part::model, [&] { Checkpoint::open(job.model.path, Log()); });
 }
 
 // What `count` ranks might use where `budgets` are those of the ranks that are here: the job's own limit each, or else

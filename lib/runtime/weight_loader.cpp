@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 
+#include "checkpoint/random_tensor.hpp"
 #include "checkpoint/weight_file.hpp"
 #include "core/error.hpp"
 #include "runtime/common_checksums.hpp"
@@ -17,13 +18,15 @@
 namespace tpinfer {
 namespace {
 
+constexpr float kRandomDeviation = 0.02F;  // as models are initialised
+
 // The matrix of a tensor that is being copied (one of several when they are stacked; a vector is one column).
 struct Task {
   std::size_t index;  ///< in plan.tensors
   const PlannedTensor& tensor;
   const ExpectedTensor& expected;
   const RoleSlice& slice;
-  TensorReader& reader;
+  TensorSource& source;
   std::int64_t rows, cols, element;
   std::int64_t matrix = 0;
   std::int64_t expert = 0;
@@ -148,6 +151,18 @@ class Loader {
     return *file;
   }
 
+  bool is_random(const PlannedTensor& tensor) const { return plan_.files[tensor.file].path.empty(); }
+
+  std::unique_ptr<TensorSource> open(const PlannedTensor& tensor, const ExpectedTensor& expected, std::uint64_t bytes) {
+    if (!is_random(tensor))
+      return std::make_unique<TensorReader>(file(tensor.file), tensor.name, tensor.offset, bytes, staging_);
+    // norms scale by about one
+    const bool scale = tensor.shape.size() == 1 && !expected.bias;
+    const auto values =
+        random_.try_emplace(std::pair(tensor.dtype, scale), tensor.dtype, scale ? 1.0F : 0.0F, kRandomDeviation).first;
+    return std::make_unique<RandomTensor>(values->second, tensor.name, tensor.dtype, staging_);
+  }
+
   // -> stored bytes copied
   std::uint64_t load_tensor(std::size_t t) {
     const PlannedTensor& tensor = plan_.tensors[t];
@@ -163,16 +178,16 @@ class Loader {
     const std::int64_t rows = tensor.shape[stacked ? 1 : 0];
     const std::int64_t cols = tensor.shape.size() > 1 ? tensor.shape.back() : 1;
     const auto element = static_cast<std::int64_t>(dtype_size(tensor.dtype));
-    TensorReader reader(file(tensor.file), tensor.name, tensor.offset,
-                        static_cast<std::uint64_t>(matrices * rows * cols * element), staging_);
+    const std::unique_ptr<TensorSource> source =
+        open(tensor, expected, static_cast<std::uint64_t>(matrices * rows * cols * element));
     std::uint64_t copied = 0;
     pages_.restart();
     for (std::int64_t m = 0; m < matrices && !abandoned_; ++m) {
-      const Task task{t,    tensor, expected, slice,           reader,
+      const Task task{t,    tensor, expected, slice,           *source,
                       rows, cols,   element,  stacked ? m : 0, stacked ? m : expected.expert};
       copied += is_shared(tensor) ? copy_shared(task) : copy_own(task);
     }
-    reader.finish();
+    source->finish();
     report_.tensors += slice.pieces.empty() ? 0 : 1;
     return copied;
   }
@@ -186,11 +201,11 @@ class Loader {
     std::uint64_t copied = 0;
     for (std::size_t i = 0; i < blocks.size(); ++i) {
       for (std::size_t next = i == 0 ? 0 : i + 1; next < std::min(i + 2, blocks.size()); ++next)
-        task.reader.will_need(task.offset(blocks[next].from), bytes(blocks[next]));
+        task.source.will_need(task.offset(blocks[next].from), bytes(blocks[next]));
       const RowBlock& rows = blocks[i];
-      const StoredMatrix block = task.block(task.reader.get(task.offset(rows.from), bytes(rows)).data(), rows.count);
+      const StoredMatrix block = task.block(task.source.get(task.offset(rows.from), bytes(rows)).data(), rows.count);
       const bool by_rows = task.slice.axis == 0;
-      if (by_rows || !task.reader.is_mapped()) count(task, rows.from, 0, block);
+      if (by_rows || !task.source.is_mapped()) count(task, rows.from, 0, block);
       if (by_rows) {
         verify(task, rows.from, 0, block);
         copied += take(task, rows.from, 0, block, rows.to, 0);
@@ -199,7 +214,7 @@ class Loader {
       for (const Piece& piece : task.slice.pieces) {
         const StoredMatrix part = task.columns(block, piece);
         verify(task, rows.from, piece.from, part);
-        if (task.reader.is_mapped()) count(task, rows.from, piece.from, part);
+        if (task.source.is_mapped()) count(task, rows.from, piece.from, part);
         copied += take(task, rows.from, piece.from, part, rows.to, piece.to);
       }
     }
@@ -208,6 +223,7 @@ class Loader {
 
   // Bytes that are looked at for a block at (row, col) of the matrix.
   void count(const Task& task, std::int64_t row, std::int64_t col, const StoredMatrix& block) {
+    if (is_random(task.tensor)) return;
     LoadedBytes& counts = report_.by_class[class_of_.at(task.tensor.role)];
     const auto width = static_cast<std::uint64_t>(block.cols * task.element);
     const bool joined = block.cols == task.cols;
@@ -239,7 +255,7 @@ class Loader {
 
   // Row-parallel, and a row fits in the buffer: the same answer on every rank.
   bool is_shared(const PlannedTensor& tensor) const {
-    return exchange_ && tensor.split == Split::columns &&
+    return exchange_ && !is_random(tensor) && tensor.split == Split::columns &&
            static_cast<std::uint64_t>(tensor.shape.back()) * dtype_size(tensor.dtype) <= exchange_->bytes();
   }
 
@@ -253,14 +269,14 @@ class Loader {
       return Range{std::min(first + rank * each, task.rows), std::min(first + (rank + 1) * each, task.rows)};
     };
     const auto fetch = [&](const Range& rows) {
-      task.reader.will_need(task.offset(rows.begin), static_cast<std::uint64_t>(rows.count() * task.row_bytes()));
+      task.source.will_need(task.offset(rows.begin), static_cast<std::uint64_t>(rows.count() * task.row_bytes()));
     };
     fetch(rows_of(0, exchange_->rank()));
     for (std::int64_t first = 0; first < task.rows && !abandoned_; first += each * ranks) {
       const Range mine = rows_of(first, exchange_->rank());
       fetch(rows_of(first + each * ranks, exchange_->rank()));
       const std::span<std::byte> to(exchange_->mine(), static_cast<std::size_t>(mine.count() * task.row_bytes()));
-      task.reader.copy(task.offset(mine.begin), to);
+      task.source.copy(task.offset(mine.begin), to);
       const StoredMatrix read = task.block(to.data(), mine.count());
       verify(task, mine.begin, 0, read);
       count(task, mine.begin, 0, read);
@@ -312,6 +328,7 @@ class Loader {
   bool abandoned_ = false;  ///< another rank of the host has failed
   std::vector<std::unique_ptr<WeightFile>> files_;
   std::vector<std::byte> staging_;
+  std::map<std::pair<DType, bool>, RandomValues> random_;
   CommonChecksums checksums_;
   TouchedPages pages_;
   std::map<std::string, std::size_t> class_of_;

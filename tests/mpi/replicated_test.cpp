@@ -71,7 +71,7 @@ class TwoFolders {
 
 /// Loads on every rank, on `stray` from the other folder. -> the complaint of the comparison, empty: none.
 std::string compared(const TwoFolders& folders, int stray) {
-  const ModelFolder model(folders.one(), Log());
+  const ModelFolder model({.path = folders.one()}, Log());
   RunSetup setup;
   setup.plan = make_sharding_plan(model.spec, model.checkpoint, model.claims, world().size(), DType::float32);
   setup.limits = {.max_rows = 16, .max_sequences = 1, .max_model_len = 16, .logit_rows = 16};
@@ -119,7 +119,7 @@ TEST(Replicated, ARankWithAnotherTensorIsNamedWithIt) {
 
 // Ranks that hold the last row of this tensor at the world's size.
 std::vector<int> holders_of_last_row(const TwoFolders& folders, const std::string& name) {
-  const ModelFolder model(folders.one(), Log());
+  const ModelFolder model({.path = folders.one()}, Log());
   const ShardingPlan plan =
       make_sharding_plan(model.spec, model.checkpoint, model.claims, world().size(), DType::float32);
   const auto tensor = std::ranges::find(plan.tensors, name, &PlannedTensor::name);

@@ -28,7 +28,7 @@ std::map<std::string, GoldenTensor> read_golden(const std::string& file) {
 }
 
 ModelFixture::ModelFixture(Communicator& comm, const std::string& folder, const FixtureOptions& options) {
-  const ModelFolder model(folder, Log());
+  const ModelFolder model({.path = folder}, Log());
   setup_.plan = make_sharding_plan(model.spec, model.checkpoint, model.claims, comm.size(), options.dtype);
   setup_.limits = {.max_rows = 512,
                    .max_sequences = 4,

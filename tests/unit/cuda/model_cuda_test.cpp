@@ -17,7 +17,7 @@ using testing::GoldenTensor;
 class GpuModel {
  public:
   GpuModel(const std::string& folder, DType dtype, DType partials) : comm_(make_self_communicator()) {
-    const ModelFolder model(folder, Log());
+    const ModelFolder model({.path = folder}, Log());
     setup_.plan = make_sharding_plan(model.spec, model.checkpoint, model.claims, 1, dtype);
     setup_.limits = {.max_rows = 128,
                      .max_sequences = 8,

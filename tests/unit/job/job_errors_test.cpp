@@ -137,8 +137,7 @@ TEST(JobErrors, NotSupportedYet) {
 }
 
 TEST(JobErrors, EveryRestrictedKeyIsRefusedAndItsDefaultIsNot) {
-  const std::vector<std::vector<std::string>> rows = {{"model.load_format", "safetensors", "dummy"},
-                                                      {"model.verify_weights", "finite", "checksum"},
+  const std::vector<std::vector<std::string>> rows = {{"model.verify_weights", "finite", "checksum"},
                                                       {"model.architecture_plan", "null", "x.yaml"},
                                                       {"prompts.format", "jsonl", "csv"},
                                                       {"prompts.chat_template", "auto", "none"},

@@ -51,7 +51,7 @@ std::vector<std::uint64_t> sums_of(const ModelFolder& model, const ShardingPlan&
 }
 
 TEST(CommonChecksums, DependOnTheContentAndNotOnTheBlocks) {
-  const ModelFolder model(TPINFER_TEST_DATA "/models/rand-llama-uneven", Log());
+  const ModelFolder model({.path = TPINFER_TEST_DATA "/models/rand-llama-uneven"}, Log());
   const ShardingPlan plan = make_sharding_plan(model.spec, model.checkpoint, model.claims, 2, DType::float32);
   const auto norm = std::ranges::find(plan.tensors, "model.norm.weight", &PlannedTensor::name);
   const auto tensor = static_cast<std::size_t>(norm - plan.tensors.begin());
