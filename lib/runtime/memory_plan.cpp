@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend/cpu/cpu_sizes.hpp"
+#include "backend/cuda/gpu_scratch.hpp"
 #include "comm/nccl.hpp"
 #include "core/error.hpp"
 
@@ -69,7 +70,16 @@ std::uint64_t cpu_workspace(const ModelSpec& spec, const ShardingPlan& plan, con
 std::uint64_t gpu_workspace(const ModelSpec& spec, const ShardingPlan& plan, const RankShare& share,
                             const TransformerLimits& limits, const PlannedDevice& device, const EngineJob& engine) {
   const DType partials = engine.reproducible == Reproducible::full ? DType::float64 : DType::float32;
-  return WorkspaceSizes(spec, share, limits).gpu_bytes(device.activation) +
+  const GpuScratchNeeds scratch{.max_rows = limits.max_rows,
+                                .max_sequences = limits.max_sequences,
+                                .max_context = limits.max_model_len,
+                                .q_heads = share.query_heads.count(),
+                                .head_dim = spec.head_dim,
+                                .hidden = spec.hidden,
+                                .expert_slots = spec.has_layers(true) ? expert_slots(spec) : 0,
+                                .experts = spec.experts + 1,
+                                .partials = partials};
+  return WorkspaceSizes(spec, share, limits).gpu_bytes(device.activation) + gpu_scratch_bytes(scratch) +
          cuda_communicator_bytes(share.rank, plan.ranks, gpu_collectives(spec, plan, limits, partials));
 }
 

@@ -1,69 +1,11 @@
-#include "backend/cuda/attention_fold.cuh"
+#include "backend/cuda/attention_tile.cuh"
 #include "backend/cuda/launch.cuh"
 
 namespace tpinfer::cuda {
 namespace {
 
-constexpr int kWarps = 8;
+constexpr int kWarps = kAttentionWarps;
 constexpr int kThreads = 32 * kWarps;
-constexpr int kVectors = kFewVectors;       // query vectors of a warp
-constexpr int kWeightStride = kBlock + 32;  // two rows lie on different banks
-
-template <class T>
-struct Work {
-  const T* q;
-  T* out;
-  KvView<const T> kv;
-  const std::int32_t* positions;
-  const std::int32_t* row_begin;
-  const std::int32_t* block_table;
-  std::int64_t table_width;
-  std::int64_t window;
-  float scale;  ///< of scores in powers of two
-  int sequences;
-  int q_heads;
-  int group;
-  PartialView partials;  ///< data is null: blocks are folded here
-};
-
-/// Query vectors of one block of threads.
-struct Tile {
-  int sequence = -1;  ///< -1: nothing to do
-  int first = 0;      ///< vector in the sequence: row * group + head of the group
-  int vectors = 0;    ///< of the sequence
-  int first_row = 0;  ///< of the sequence in the step
-};
-
-/// Elements of a row of queries in shared memory: two rows lie on different banks.
-__host__ __device__ constexpr int query_stride(int head_dim) { return (head_dim + 63) / 64 * 64 + 32; }
-
-template <int Tiles>
-constexpr std::size_t shared_bytes(int head_dim) {
-  return static_cast<std::size_t>(Tiles * kVectors) *
-         ((static_cast<std::size_t>(query_stride(head_dim)) + kWeightStride) * 2 +
-          (kWarps / Tiles + kGroups) * sizeof(float));
-}
-
-/// Short sequences have one tile each, of up to 16 vectors; longer ones are cut into larger tiles, all sequences' tiles
-/// in one row.
-template <class T, int Tiles>
-__device__ Tile find_tile(const Work<T>& work) {
-  Tile tile;
-  int index = static_cast<int>(blockIdx.x);
-  int sequence = Tiles == 1 ? index : 0;
-  for (; sequence < work.sequences; ++sequence) {
-    const int first_row = work.row_begin[sequence];
-    const int vectors = (work.row_begin[sequence + 1] - first_row) * work.group;
-    if constexpr (Tiles == 1) {
-      if (vectors == 0 || vectors > kVectors) return tile;
-      return {sequence, 0, vectors, first_row};
-    }
-    const int tiles = vectors > kVectors ? (vectors + Tiles * kVectors - 1) / (Tiles * kVectors) : 0;
-    if (index < tiles) return {sequence, index * Tiles * kVectors, vectors, first_row};
-    index -= tiles;
-  }
-  return tile;
-}
 
 /// One block of threads: Tiles x 16 query vectors of a sequence and KV head. Warp w takes vectors of tile w % Tiles; of
 /// the positions of a block its share for scores, and of the channels its share for weighted V.
@@ -73,7 +15,7 @@ struct Attention {
   static constexpr int kMyGroups = kGroups / kShares;
   static constexpr int kMyChannels = (MostChannels / 8 + kShares - 1) / kShares;  // tiles of 8
 
-  const Work<T>& work;
+  const TiledWork<T>& work;
   const Tile tile;
   T* queries;     ///< [Tiles * 16, query_stride]
   T* weights;     ///< [Tiles * 16, kWeightStride]
@@ -91,7 +33,7 @@ struct Attention {
   float block_values[kMyChannels][4];
   float values[kMyChannels][4];
 
-  __device__ Attention(const Work<T>& all, const Tile& mine, T* shared) : work(all), tile(mine), queries(shared) {
+  __device__ Attention(const TiledWork<T>& all, const Tile& mine, T* shared) : work(all), tile(mine), queries(shared) {
     weights = queries + Tiles * kVectors * query_stride(work.kv.head_dim);
     maxima = reinterpret_cast<float*>(weights + Tiles * kVectors * kWeightStride);
     sums = maxima + kShares * Tiles * kVectors;
@@ -295,7 +237,7 @@ struct Attention {
 };
 
 template <class T, int Tiles, int MostChannels>
-__global__ void __launch_bounds__(kThreads) attention_kernel(Work<T> work) {
+__global__ void __launch_bounds__(kThreads) attention_kernel(TiledWork<T> work) {
   TPINFER_SHARED_MEMORY(T, shared);
   const Tile tile = find_tile<T, Tiles>(work);
   if (tile.sequence < 0) return;
@@ -319,7 +261,7 @@ __global__ void __launch_bounds__(kThreads) attention_kernel(Work<T> work) {
 
 /// Folds the blocks of a query vector: one block of threads each, one thread a channel.
 template <class T>
-__global__ void fold_kernel(Work<T> work) {
+__global__ void fold_kernel(TiledWork<T> work) {
   const auto row = static_cast<int>(blockIdx.x);
   const auto channel = static_cast<int>(threadIdx.x);
   if (channel >= work.kv.head_dim || row >= work.row_begin[work.sequences]) return;
@@ -336,14 +278,15 @@ __global__ void fold_kernel(Work<T> work) {
 }
 
 template <class T, int Tiles, int MostChannels>
-void start_tiles(const Work<T>& work, dim3 grid, cudaStream_t stream) {
+void start_tiles(const TiledWork<T>& work, dim3 grid, cudaStream_t stream) {
   launch(attention_kernel<T, Tiles, MostChannels>,
-         {.grid = grid, .block = dim3(kThreads), .shared_bytes = shared_bytes<Tiles>(work.kv.head_dim)}, stream, work);
+         {.grid = grid, .block = dim3(kThreads), .shared_bytes = attention_shared_bytes<Tiles>(work.kv.head_dim)},
+         stream, work);
 }
 
 /// One block for each sequence (and block of positions).
 template <class T>
-void start_short(const Work<T>& work, dim3 grid, cudaStream_t stream) {
+void start_short(const TiledWork<T>& work, dim3 grid, cudaStream_t stream) {
   if (work.kv.head_dim <= 64) return start_tiles<T, 1, 64>(work, grid, stream);
   if (work.kv.head_dim <= 128) return start_tiles<T, 1, 128>(work, grid, stream);
   start_tiles<T, 1, 256>(work, grid, stream);
@@ -351,7 +294,7 @@ void start_short(const Work<T>& work, dim3 grid, cudaStream_t stream) {
 
 /// Blocks of up to 64 query vectors, of 32 where the results of so many do not fit in registers.
 template <class T>
-void start_long(const Work<T>& work, std::int64_t rows, unsigned heads, cudaStream_t stream) {
+void start_long(const TiledWork<T>& work, std::int64_t rows, unsigned heads, cudaStream_t stream) {
   const int tiles = work.kv.head_dim <= 128 ? 4 : 2;
   const dim3 grid(static_cast<unsigned>(rows * work.group / (tiles * kVectors) + work.sequences), heads);
   if (work.kv.head_dim <= 64) return start_tiles<T, 4, 64>(work, grid, stream);
@@ -364,20 +307,20 @@ void run(const AttentionCall& call, cudaStream_t stream) {
   const StepBatch& batch = call.batch;
   const auto heads = static_cast<unsigned>(call.heads.kv_heads);
   const std::int64_t group = call.heads.q_heads / call.heads.kv_heads;
-  Work<T> work{.q = static_cast<const T*>(call.q.data),
-               .out = static_cast<T*>(call.out.data),
-               .kv = kv_view(call.spec, static_cast<const T*>(call.layer)),
-               .positions = batch.positions,
-               .row_begin = batch.row_begin,
-               .block_table = batch.block_table,
-               .table_width = batch.table_width,
-               .window = call.params.window,
-               .scale = call.params.scale * kLog2E,
-               .sequences = static_cast<int>(batch.sequences),
-               .q_heads = static_cast<int>(call.heads.q_heads),
-               .group = static_cast<int>(group),
-               .partials = {nullptr, static_cast<int>((batch.max_context + kBlock - 1) / kBlock),
-                            static_cast<int>(call.heads.head_dim)}};
+  TiledWork<T> work{.q = static_cast<const T*>(call.q.data),
+                    .out = static_cast<T*>(call.out.data),
+                    .kv = kv_view(call.spec, static_cast<const T*>(call.layer)),
+                    .positions = batch.positions,
+                    .row_begin = batch.row_begin,
+                    .block_table = batch.block_table,
+                    .table_width = batch.table_width,
+                    .window = call.params.window,
+                    .scale = call.params.scale * kLog2E,
+                    .sequences = static_cast<int>(batch.sequences),
+                    .q_heads = static_cast<int>(call.heads.q_heads),
+                    .group = static_cast<int>(group),
+                    .partials = {nullptr, static_cast<int>((batch.max_context + kBlock - 1) / kBlock),
+                                 static_cast<int>(call.heads.head_dim)}};
   const auto sequences = static_cast<unsigned>(batch.sequences);
   if (batch.max_rows * group > kVectors) {
     start_long(work, batch.rows, heads, stream);

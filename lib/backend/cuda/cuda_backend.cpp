@@ -4,13 +4,13 @@
 
 #include "backend/cuda/attention.hpp"
 #include "backend/cuda/gpu_names.hpp"
+#include "backend/cuda/gpu_scratch.hpp"
 
 namespace tpinfer {
 namespace {
 
 constexpr std::size_t kStagingSegments = 8;
 constexpr std::size_t kStagingBytes = std::size_t{4} << 20;
-constexpr std::int64_t kMostPartials = std::int64_t{16} << 20;  // floats of blocks of attention side by side
 constexpr const char* kUseCpu = "use parallel.device: cpu";
 
 /// Makes GPU number `device` the calling thread's.
@@ -74,6 +74,13 @@ void* CudaScratch::reserve(std::size_t bytes, cudaStream_t stream) {
   return memory_.get();
 }
 
+void CudaScratch::release() noexcept {
+  if (bytes_ == 0) return;
+  memory_.reset();  // waits for what uses it
+  bytes_ = 0;
+  ++moves_;
+}
+
 CudaBackend::CudaBackend(const GpuOptions& options)
     : device_(select_device(options.device)),
       processors_(attribute(cudaDevAttrMultiProcessorCount, device_)),
@@ -110,7 +117,7 @@ GpuMemory CudaBackend::memory() const {
 }
 
 std::size_t CudaBackend::scratch_bytes() const noexcept {
-  std::size_t total = 0;
+  std::size_t total = row_choices_.bytes() + known_ids_.bytes();
   for (const CudaScratch* scratch : scratches()) total += scratch->bytes();
   return total;
 }
@@ -146,6 +153,7 @@ void CudaBackend::wait_for(cudaStream_t later, cudaStream_t earlier) {
 }
 
 std::unique_ptr<KvStore> CudaBackend::create_kv_store(const KvSpec& spec) {
+  stored_.release();  // weights have been loaded
   return std::make_unique<CudaKvStore>(spec, compute_.get());
 }
 
@@ -250,7 +258,7 @@ void CudaBackend::attention(const Tensor& q, const AttentionHeads& heads, const 
                            .layer = dynamic_cast<const CudaKvStore&>(kv).layer(layer),
                            .processors = processors_};
   const std::int64_t wanted = cuda::wanted_partials(call);
-  if (wanted > 0 && wanted <= kMostPartials)
+  if (wanted > 0 && wanted <= kMostAttentionPartials)
     call.partials = static_cast<float*>(
         attention_partials_.reserve(static_cast<std::size_t>(wanted) * sizeof(float), compute_.get()));
   cuda::attention(call, compute_.get());

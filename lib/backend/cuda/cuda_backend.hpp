@@ -19,6 +19,7 @@ class CudaScratch {
  public:
   /// At least `bytes`; what was there is lost.
   void* reserve(std::size_t bytes, cudaStream_t stream);
+  void release() noexcept;
   void* data() const noexcept { return memory_.get(); }
   std::size_t bytes() const noexcept { return bytes_; }
   /// How often it was made anew.

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""Compiles the kernels with warnings as errors and reads what ptxas says of them: none may spill registers.
+"""Reads what ptxas says of the kernels: none may spill registers.
 
-usage: check_spills.py NVCC LIB_FOLDER ARCHITECTURE...      (architectures as 80, 90, 100)
+usage: check_spills.py --words FOLDER                       what the build kept of it (keep_words.sh)
+       check_spills.py NVCC LIB_FOLDER ARCHITECTURE...      compiles anew, with warnings as errors (architectures as 80, 90, 100);
+                                                            a long test: TPINFER_LONG_TESTS=1
 The last architecture is also compiled to PTX, as the build does for newer GPUs.
 """
+import os
 import pathlib
 import re
 import subprocess
@@ -38,7 +41,20 @@ def report(output):
     return found
 
 
-def main(nvcc, lib, *architectures):
+def judge(rows):
+    if len(rows) < 10:
+        sys.exit(f"only {len(rows)} kernels found: has ptxas changed its words?")
+    for row, name in zip(rows, readable([row[1] for row in rows])):
+        print(f"{row[0]:24} {row[2]:7} {row[3]:4} registers {row[4]:5} bytes spilled  {name}")
+    spilled = [row for row in rows if row[4]]
+    sys.exit(f"{len(spilled)} kernels spill registers" if spilled else 0)
+
+
+def kept(folder):
+    judge([(file.name.removesuffix(".o.words"), *row) for file in sorted(pathlib.Path(folder).rglob("*.cu.o.words")) for row in report(file.read_text())])
+
+
+def compiled(nvcc, lib, *architectures):
     targets = [f"-gencode=arch=compute_{a},code=sm_{a}" for a in architectures]
     targets.append(f"-gencode=arch=compute_{architectures[-1]},code=compute_{architectures[-1]}")
     rows = []
@@ -49,15 +65,15 @@ def main(nvcc, lib, *architectures):
             if run.returncode != 0:
                 sys.exit(f"{source}: nvcc fails\n{run.stdout}{run.stderr}")
             rows += [(source.name, *row) for row in report(run.stdout + run.stderr)]
-    if len(rows) < 10:
-        sys.exit(f"only {len(rows)} kernels found: has ptxas changed its words?")
-    for row, name in zip(rows, readable([row[1] for row in rows])):
-        print(f"{row[0]:24} {row[2]:7} {row[3]:4} registers {row[4]:5} bytes spilled  {name}")
-    spilled = [row for row in rows if row[4]]
-    sys.exit(f"{len(spilled)} kernels spill registers" if spilled else 0)
+    judge(rows)
 
 
 if __name__ == "__main__":
+    if len(sys.argv) == 3 and sys.argv[1] == "--words":
+        kept(sys.argv[2])
     if len(sys.argv) < 4:
         sys.exit(__doc__)
-    main(*sys.argv[1:])
+    if os.environ.get("TPINFER_LONG_TESTS") != "1":
+        print("skipped: a long test, TPINFER_LONG_TESTS=1")
+        sys.exit(77)
+    compiled(*sys.argv[1:])

@@ -1,0 +1,2 @@
+// What precompiled headers of tests are compiled for.
+int main() {}
