@@ -153,6 +153,7 @@ class JobRun {
     if (reproducible == Reproducible::off || (setup_.gpu && reproducible != Reproducible::full))
       setup_.partials = DType::float32;
     setup_.any_order = reproducible == Reproducible::off;
+    setup_.gpu_graphs = environment("TPINFER_CUDA_GRAPHS") != "0";
     setup_.shared_gpus = setup_.gpu && gpus_->shared();
     setup_.replicas = static_cast<int>(layout_.leaders.size());
     setup_.prefix_sharing = job_->engine.prefix_sharing;

@@ -56,6 +56,7 @@ struct GpuOptions {
   int device = 0;          ///< as CUDA numbers those that this process sees
   int threads = 1;         ///< of the host, that read weights
   bool any_order = false;  ///< products in whatever order is fastest, which may depend on the number of rows
+  bool graphs = true;      ///< recorded graphs may be used
 };
 std::unique_ptr<GpuBackend> make_gpu_backend(const GpuOptions& options);
 std::unique_ptr<Backend> make_cuda_backend(int device);

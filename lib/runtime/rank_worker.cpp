@@ -89,8 +89,10 @@ void RankWorker::make_backend(int local_ranks, const GpuSeat* seat) {
   const bool bound = bind_near(seat->gpu.numa_node);  // before the threads and the pinned memory are made
   const int threads = bound ? std::max(1, usable_cores() / seat->neighbours) : default_threads(local_ranks);
   gpu_index_ = seat->gpu.index;
-  auto gpu = make_gpu_backend(
-      {.device = gpu_index_, .threads = setup_.threads > 0 ? setup_.threads : threads, .any_order = setup_.any_order});
+  auto gpu = make_gpu_backend({.device = gpu_index_,
+                               .threads = setup_.threads > 0 ? setup_.threads : threads,
+                               .any_order = setup_.any_order,
+                               .graphs = setup_.gpu_graphs});
   parallel_ = &gpu->parallel();
   gpu_ = gpu.get();
   backend_ = std::move(gpu);

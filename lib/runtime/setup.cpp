@@ -32,6 +32,7 @@ std::vector<std::byte> encode_setup(const RunSetup& setup, const std::string& co
   w.put(setup.gpu);
   w.put(setup.shared_gpus);
   w.put(setup.any_order);
+  w.put(setup.gpu_graphs);
   w.put(setup.verify_finite);
   return w.take();
 }
@@ -64,6 +65,7 @@ RunSetup decode_setup(std::span<const std::byte> bytes) {
   setup.gpu = r.get<bool>();
   setup.shared_gpus = r.get<bool>();
   setup.any_order = r.get<bool>();
+  setup.gpu_graphs = r.get<bool>();
   setup.verify_finite = r.get<bool>();
   return setup;
 }

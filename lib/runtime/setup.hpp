@@ -35,6 +35,7 @@ struct RunSetup {
   bool gpu = false;              ///< ranks compute on the GPUs of their GpuChoice
   bool shared_gpus = false;      ///< several ranks on one of them
   bool any_order = false;        ///< GPU: products may depend on the rows of a batch
+  bool gpu_graphs = true;        ///< GPU: decode steps run from recorded graphs
   bool verify_finite = false;    ///< refuse weights that are NaN or infinite
 };
 

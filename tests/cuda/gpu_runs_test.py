@@ -63,6 +63,11 @@ class Answers(OnEmulatedGpus):
             self.assertLessEqual(differences.mean(), 0.05)
             self.assertGreater(differences.max(), 0)
 
+    def test_graphs_on_and_off_agree(self):
+        for ranks, name in ((1, "rand-mixtral-uneven"), (2, SMALL)):
+            want = self.run_job(ranks, name, records(name, 3))
+            self.assertTrue(jobs.same_bits(want, self.run_job(ranks, name, records(name, 3), env={"TPINFER_CUDA_GRAPHS": "0"})), f"{name} on {ranks} GPUs")
+
     def test_ways_to_communicate_agree(self):
         want = self.run_job(2, SMALL, records(SMALL), engine={"reproducible": "full"})
         self.assertGreater(want["collectives"].min(), 0)
@@ -99,12 +104,13 @@ class Devices(OnEmulatedGpus):
         self.assertEqual(chosen["ranks"]["device_pci"], ["0000:40:00.0", "0000:20:00.0"])
 
     def test_device_memory_is_as_planned(self):
-        for ranks in (1, 2):
-            got = self.run_job(ranks, "tiny-llama", records("tiny-llama", 2, 2), model={"dtype": "bfloat16"})
+        for ranks, name, mode in ((1, "tiny-llama", "batch"), (2, "tiny-llama", "full"), (2, "tiny-mixtral", "batch"), (1, "tiny-mixtral", "full")):
+            got = self.run_job(ranks, name, records(name, 2, 2), model={"dtype": "bfloat16"}, engine={"reproducible": mode})
             start, after = got["memory"]["device_used"][0], got["memory"]["device_used"][2]
             for rank in range(ranks):
                 used, planned = int(after[rank]) - int(start[rank]), int(got["planned"][rank])
-                print(f"{ranks} ranks, rank {rank}: {used} bytes used, {planned} planned")
+                print(f"{name} {mode}, {ranks} ranks, rank {rank}: {used} bytes used, {planned} planned")
+                self.assertLessEqual(abs(used - planned), 0.02 * planned)
 
     def test_auto_takes_the_cpu_where_there_is_no_gpu(self):
         got = self.run_job(2, SMALL, records(SMALL, 1, 2), env={"CUDA_VISIBLE_DEVICES": ""})

@@ -84,6 +84,7 @@ void CudaScratch::release() noexcept {
 CudaBackend::CudaBackend(const GpuOptions& options)
     : device_(select_device(options.device)),
       processors_(attribute(cudaDevAttrMultiProcessorCount, device_)),
+      graphs_wanted_(options.graphs),
       team_(options.threads),
       compute_(make_stream()),
       copy_(make_stream()),

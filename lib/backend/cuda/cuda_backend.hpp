@@ -105,7 +105,7 @@ class CudaBackend final : public GpuBackend, public RowChooser {
                    std::span<const std::uint8_t> known, std::vector<RowChoice>& choices,
                    std::vector<RankedId>& alternatives) override;
 
-  bool has_graphs() const noexcept override { return true; }
+  bool has_graphs() const noexcept override { return graphs_wanted_; }
   void begin_graph() override;
   void end_graph(std::uint64_t key) override;
   bool run_graph(std::uint64_t key) override;
@@ -139,6 +139,7 @@ class CudaBackend final : public GpuBackend, public RowChooser {
 
   int device_;
   int processors_;
+  bool graphs_wanted_;
   ThreadTeam team_;
   CudaStream compute_;
   CudaStream copy_;
