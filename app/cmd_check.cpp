@@ -10,7 +10,10 @@
 #include "backend/factory.hpp"
 #include "core/units.hpp"
 #include "memory/machine_memory.hpp"
+#include "output/part_file.hpp"
+#include "runtime/answer_store.hpp"
 #include "runtime/preparation.hpp"
+#include "runtime/run_identity.hpp"
 
 namespace tpinfer {
 namespace {
@@ -66,13 +69,21 @@ class CheckCommand {
       if (level >= LogLevel::warning) findings_.push_back({true, Part::model, ExitCode::ok, text});
     });
     ranks_ = options_.ranks > 0 ? options_.ranks : static_cast<int>(job_.parallel.tensor_parallel_size.value_or(1));
-    attempt(Part::job, [] { choose_kernel_set(kernel_set_word()); });
+    KernelSet kernels = KernelSet::scalar;
+    attempt(Part::job, [&] { kernels = choose_kernel_set(kernel_set_word()); });
     attempt(Part::job, [&] { check_parallel(job_, ranks_, log); });
     const std::uint64_t share = job_.memory.cpu_memory_limit.value_or(fair_share(usable_memory(), ranks_));
     const std::vector<std::uint64_t> budgets(static_cast<std::size_t>(ranks_), share);
     prepared_ = prepare(job_, budgets, Device::cpu, log, [this](Part part, const Error& e) { add(part, e); });
-    attempt(Part::output, [&] { check_output(job_.output); });
+    attempt(Part::output, [&] { check_output(kernels, log); });
     add_failed_prompts();
+  }
+
+  // Also what earlier attempts have left there.
+  void check_output(KernelSet kernels, const Log& log) {
+    if (!prepared_.model) return check_output_place(job_.output.file);
+    AnswerStore(job_.output, identity_of(job_, prepared_, kernels), {}, log)
+        .look(prepared_.prompts, prepared_.requests);
   }
 
   static std::string kernel_set_word() {

@@ -9,7 +9,7 @@
 #include "core/error.hpp"
 #include "core/json.hpp"
 #include "core/units.hpp"
-#include "output/result_reader.hpp"
+#include "output/stored_answers.hpp"
 
 namespace tpinfer {
 namespace {
@@ -78,7 +78,7 @@ void print_diff(const DiffCommand& command, const ResultDiff& diff) {
 }  // namespace
 
 int run_diff(const DiffCommand& command) {
-  const ResultDiff diff = diff_results(read_result_file(command.a), command.a.string(), read_result_file(command.b),
+  const ResultDiff diff = diff_results(read_answers(command.a), command.a.string(), read_answers(command.b),
                                        command.b.string(), command.options);
   if (command.json)
     fmt::print("{}\n", diff_json(diff).dump(1, ' ', false, Json::error_handler_t::replace));

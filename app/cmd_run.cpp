@@ -10,13 +10,13 @@
 #include <string_view>
 #include <thread>
 
+#include "app/job_record.hpp"
 #include "app/run_report.hpp"
+#include "app/run_setup.hpp"
 #include "build_facts.hpp"
 #include "core/units.hpp"
 #include "memory/machine_memory.hpp"
 #include "output/rank_row.hpp"
-#include "output/result_writer.hpp"
-#include "runtime/answer_book.hpp"
 #include "runtime/generation.hpp"
 #include "runtime/preparation.hpp"
 #include "runtime/rank_worker.hpp"
@@ -36,9 +36,11 @@ std::string environment(const char* name) {
 /// The run on one rank; phases in order, each agreed on by all ranks before the next.
 class JobRun {
  public:
-  JobRun(const RunOptions& options, const MpiSession& mpi)
+  JobRun(const RunOptions& options, const MpiSession& mpi, StopSwitch& asked, SignalWatch& signals)
       : options_(options),
         mpi_(mpi),
+        asked_(asked),
+        signals_(signals),
         comm_(mpi.world(kSetupTimeout)),
         start_(std::chrono::steady_clock::now()),
         created_(utc_now()) {}
@@ -48,6 +50,8 @@ class JobRun {
     share_setup();
     if (options_.dry_run) return report_dry_run();
     form_replicas();
+    const auto work = comm_->all_gather(lead() ? static_cast<std::int64_t>(work_) : 0, "what is left to do")[0];
+    if (work != static_cast<std::int64_t>(AnswerStore::Work::run)) return end_without_loading();
     together(*comm_, "starting", [this] {
       worker_.emplace(setup_, *comm_, group(), replica(), setup_.gpu ? &gpus_->seat(comm_->rank()) : nullptr);
     });
@@ -104,8 +108,27 @@ class JobRun {
       limit = std::min(limit, setup_.gpu ? budget : job_->memory.cpu_memory_limit.value_or(budget));
     }
     prepared_ = prepare(*job_, limits, setup_.gpu ? Device::cuda : Device::cpu, log_);
-    check_output(job_->output);
-    fill_setup(set);
+    setup_ = make_setup(*job_, *prepared_,
+                        {.kernel_set = set,
+                         .replicas = static_cast<int>(layout_.leaders.size()),
+                         .gpu = setup_.gpu,
+                         .shared_gpus = gpus_ && gpus_->shared(),
+                         .gpu_graphs = environment("TPINFER_CUDA_GRAPHS") != "0"});
+    record_.emplace(*job_, *prepared_, set, created_, signals_, log_);
+    if (options_.dry_run)
+      record_->look();
+    else
+      work_ = record_->open();
+  }
+
+  // Nothing is to be computed: all is in the result file, or in the journal, of which it is then made.
+  int end_without_loading() {
+    together(*comm_, "writing the result", [this] {
+      if (!lead()) return;
+      record_->begin(facts());
+      record_->write(facts(), result_);
+    });
+    return agree_on_end();
   }
 
   // Only where the job may run on GPUs: starting CUDA takes time and memory.
@@ -128,43 +151,6 @@ class JobRun {
 
   double seconds_since_start() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  }
-
-  void fill_setup(KernelSet set) {
-    setup_.plan = prepared_->plan;
-    setup_.limits = prepared_->memory.limits;
-    setup_.kv_blocks = prepared_->memory.kv_blocks;
-    setup_.kv_block_size = prepared_->memory.block_size;
-    setup_.kernel_set = set;
-    setup_.threads = static_cast<int>(job_->parallel.threads.value_or(0));
-    setup_.transport = job_->parallel.communication == Communication::mpi    ? Transport::mpi
-                       : job_->parallel.communication == Communication::shm  ? Transport::shm
-                       : job_->parallel.communication == Communication::nccl ? Transport::nccl
-                                                                             : Transport::automatic;
-    if (setup_.transport == Transport::nccl && !setup_.gpu)
-      throw Error(ExitCode::usage, "parallel.communication: nccl connects GPUs, but the job runs on the CPU",
-                  "use parallel.communication: auto");
-    setup_.collective_timeout = job_->run.collective_timeout;
-    setup_.read_mode = job_->model.load_strategy == LoadStrategy::mmap   ? ReadMode::mapped
-                       : job_->model.load_strategy == LoadStrategy::read ? ReadMode::read
-                                                                         : ReadMode::automatic;
-    const Reproducible reproducible = job_->engine.reproducible;
-    // A GPU's sums do not depend on the batch in float32 either, and are faster so.
-    if (reproducible == Reproducible::off || (setup_.gpu && reproducible != Reproducible::full))
-      setup_.partials = DType::float32;
-    setup_.any_order = reproducible == Reproducible::off;
-    setup_.gpu_graphs = environment("TPINFER_CUDA_GRAPHS") != "0";
-    setup_.shared_gpus = setup_.gpu && gpus_->shared();
-    setup_.replicas = static_cast<int>(layout_.leaders.size());
-    setup_.prefix_sharing = job_->engine.prefix_sharing;
-    const bool stops =
-        std::ranges::any_of(prepared_->requests, [](const Request& r) { return !r.params.stop.empty(); });
-    if (setup_.replicas > 1) {
-      setup_.eos_ids = prepared_->context.eos_ids;
-      setup_.allowed_ids = prepared_->context.allowed_ids;
-      if (stops) setup_.tokenizer_folder = job_->model.tokenizer_path();
-    }
-    setup_.verify_finite = job_->model.verify_weights == VerifyWeights::finite;
   }
 
   // Rank 0's setup goes to all; every rank must have decoded the very same bytes.
@@ -212,13 +198,16 @@ class JobRun {
   int report_dry_run() const {
     if (lead())
       log_.info("dry run: {} prompts would run on {} ranks ({} failed already); nothing was loaded",
-                prepared_->requests.size(), comm_->size(), prepared_->prompts.size() - prepared_->requests.size());
+                prepared_->requests.size(), comm_->size(),
+                std::ranges::count(prepared_->prompts, PromptStatus::failed, &PromptRow::status));
     return 0;
   }
 
   void load() {
     Progress progress(lead() ? options_.progress : ProgressStyle::none);
     worker_->load([&](std::uint64_t done, std::uint64_t total) {
+      if (asked_.asked() != StopSwitch::Asked::no)
+        throw Error(ExitCode::stopped_early, "stopped by a signal while loading", "run the same command to go on");
       progress.show(static_cast<double>(done) / static_cast<double>(std::max<std::uint64_t>(total, 1)),
                     fmt::format("loading {} of {} on rank 0", format_bytes(done), format_bytes(total)));
     });
@@ -228,11 +217,11 @@ class JobRun {
     worker_->build(group());
     if (lead() && !worker_->transport_note().empty()) log_.warning("{}", worker_->transport_note());
     steps_ = mpi_.world(setup_.collective_timeout);
+    if (comm_->size() > 1) mail_ = make_mailbox(*steps_, "messages between ranks");
     if (setup_.replicas > 1) connect_replicas();
   }
 
   void connect_replicas() {
-    mail_ = make_mailbox(*steps_, "messages between replicas");
     group_steps_ = steps_->split(replica(), "replicas");
     together(*comm_, "loading the tokenizer", [this] {
       if (lead() || group().rank() > 0) return;
@@ -252,6 +241,7 @@ class JobRun {
                               .worker = *worker_,
                               .steps = group_steps_ ? *group_steps_ : *steps_,
                               .mail = mail_.get(),
+                              .asked = asked_,
                               .start = start_};
     stepping_ = true;
     if (lead())
@@ -262,20 +252,15 @@ class JobRun {
   }
 
   void lead_run(const GenerationRank& rank) {
-    if (prepared_->tokenizer) prepared_->context.tokenizer = &*prepared_->tokenizer;
-    book_.emplace(std::move(prepared_->prompts), prepared_->requests, prepared_->context.tokenizer);
+    record_->begin(facts());
+    StopPlan stop = record_->stop_plan(asked_, seconds_since_start());
     Progress progress(options_.progress);
-    const EngineEvents events{
-        .answer = [this](AnswerRow row) { book_->take(std::move(row)); },
-        .failed = [this](std::int64_t prompt, const std::string& error) { book_->fail(prompt, error); },
-        .scored = [this](std::int64_t prompt, PromptRow& scores) { book_->take_scores(prompt, scores); },
-        .step =
-            [&](const StepRow& row) {
-              series_.add(row);
-              worker_->watch_memory();
-              show_progress(progress, *book_, row, setup_.kv_blocks * setup_.replicas);
-            }};
-    lead_job(rank, std::move(prepared_->requests), prepared_->context, events);
+    const EngineEvents events = record_->events([&](const StepRow& row) {
+      series_.add(row);
+      worker_->watch_memory();
+      show_progress(progress, record_->book(), row, setup_.kv_blocks * setup_.replicas);
+    });
+    lead_job(rank, std::move(prepared_->requests), prepared_->context, stop, events);
     result_.steps = series_.take();
   }
 
@@ -287,13 +272,14 @@ class JobRun {
     together(*comm_, "writing the result", [&] {
       if (!lead()) return;
       for (const auto& row : rows) result_.ranks.push_back(decode_rank_row(row));
-      book_->give(result_);
-      describe_run(*job_, *prepared_, facts(), result_);
-      write_result_file(job_->output.file, result_);
+      record_->write(facts(), result_);
     });
-    if (lead()) report_end(log_, result_, *book_, job_->output.file);
-    const auto failed = comm_->all_gather(lead() ? static_cast<std::int64_t>(book_->failed()) : 0, "the end");
-    return static_cast<int>(failed[0] > 0 ? ExitCode::prompts_failed : ExitCode::ok);
+    return agree_on_end();
+  }
+
+  int agree_on_end() {
+    const auto codes = comm_->all_gather(lead() ? static_cast<std::int64_t>(record_->code()) : 0, "the end");
+    return static_cast<int>(codes[0]);
   }
 
   // The bitwise promise lapses where a sum was too large to be added exactly: told once.
@@ -329,6 +315,8 @@ class JobRun {
 
   const RunOptions& options_;
   const MpiSession& mpi_;
+  StopSwitch& asked_;
+  SignalWatch& signals_;
   std::unique_ptr<Communicator> comm_;
   std::vector<std::int64_t> hosts_;  ///< [ranks]
   std::optional<GpuChoice> gpus_;    ///< where the job may run on GPUs
@@ -348,26 +336,34 @@ class JobRun {
   std::string digest_;
   std::optional<RankWorker> worker_;
   RunResult result_;
-  std::optional<AnswerBook> book_;  ///< on rank 0
+  std::optional<JobRecord> record_;  ///< on rank 0
+  AnswerStore::Work work_ = AnswerStore::Work::run;
   StepSeries series_;
   std::int64_t inexact_sums_ = 0;
   bool stepping_ = false;
 };
+
+bool is_stop(const std::exception& e) {
+  const auto* error = dynamic_cast<const Error*>(&e);
+  return error && error->code() == ExitCode::stopped_early;
+}
 
 void print_error(const std::exception& e) {
   // complaints about a job file are lines of their own, each with its place
   if (dynamic_cast<const JobError*>(&e))
     fmt::print(stderr, "{}\n", e.what());
   else
-    fmt::print(stderr, "tpinfer: error: {}\n", e.what());
+    fmt::print(stderr, "tpinfer: {}{}\n", is_stop(e) ? "" : "error: ", e.what());
   std::fflush(stderr);
 }
 
 }  // namespace
 
 int run_job(const RunOptions& options) {
+  StopSwitch asked;
+  SignalWatch signals(asked);  // before MPI starts threads
   const MpiSession mpi;
-  JobRun run(options, mpi);
+  JobRun run(options, mpi, asked, signals);
   try {
     return run.run();
   } catch (const std::exception& e) {

@@ -14,7 +14,7 @@
 #include "core/text_distance.hpp"
 #include "core/units.hpp"
 #include "output/result_names.hpp"
-#include "output/result_reader.hpp"
+#include "output/stored_answers.hpp"
 
 namespace tpinfer {
 namespace {
@@ -387,7 +387,9 @@ void print_parts(const ShowOptions& options, const RunResult& r) {
 }  // namespace
 
 int run_show(const ShowOptions& options) {
-  const RunResult result = read_result_file(options.file);
+  std::vector<std::string> damage;
+  const RunResult result = read_answers(options.file, &damage);
+  for (const std::string& sentence : damage) fmt::print(stderr, "tpinfer: warning: {}\n", sentence);
   if (options.json)
     fmt::print("{}\n", show_json(options, result).dump(1, ' ', false, Json::error_handler_t::replace));
   else

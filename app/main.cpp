@@ -27,7 +27,11 @@ void add_run(CLI::App& app, RunOptions& run, std::string& progress) {
       ->check(CLI::IsMember({"auto", "bar", "lines", "none"}));
   app.add_flag_callback(
       "--overwrite", [&run] { run.overrides.sets.emplace_back("output.if_exists=overwrite"); },
-      "replace a result file that is there");
+      "begin anew and replace a result file that is there");
+  app.add_flag_callback(
+         "--resume", [&run] { run.overrides.sets.emplace_back("output.if_exists=resume"); },
+         "go on with what is there (the default of output.if_exists)")
+      ->excludes("--overwrite");
 }
 
 void add_plan(CLI::App& app, PlanOptions& plan) {
@@ -54,7 +58,7 @@ void add_check(CLI::App& app, CheckOptions& check) {
 }
 
 void add_show(CLI::App& app, ShowOptions& show) {
-  app.add_option("file", show.file, "a result file")->required();
+  app.add_option("file", show.file, "a result file, also of a job that runs or has not ended")->required();
   app.add_option("--id", show.id, "one prompt, whole");
   app.add_flag("--memory", show.memory, "weights and memory of each rank");
   app.add_flag("--plan", show.plan, "which rank holds what");

@@ -24,11 +24,7 @@ constexpr Restricted kRestricted[] = {
     {"prompts.select.shard"},
     {"prompts.on_too_long"},
     {"memory.on_no_fit"},
-    {"output.flush_every.prompts"},
-    {"output.flush_every.seconds"},
     {"output.jsonl"},
-    {"run.time_limit"},
-    {"run.stop_margin"},
 };
 
 const Json* find(const Json& job, std::string_view key) {

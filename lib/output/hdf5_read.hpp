@@ -29,6 +29,8 @@ class GroupReader {
   }
 
   bool has(const char* name) const;
+  /// Whether this file, which an earlier version may have written, has what has come since.
+  bool keeps(const char* name) const { return has(name); }
   bool has_attribute(const char* name) const;
   void attribute(const char* name, std::string& text) const;
   template <std::integral T>

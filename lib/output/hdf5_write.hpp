@@ -90,6 +90,7 @@ class GroupWriter {
     return {group(name), pointers(rows)};
   }
 
+  static constexpr bool keeps(const char*) { return true; }
   void attribute(const char* name, const std::string& text) const;
   template <std::integral T>
   void attribute(const char* name, T value) const {

@@ -32,30 +32,30 @@ std::string hint_for(int number, const fs::path& file) {
   }
 }
 
-[[noreturn]] void fail(const fs::path& file, int number) {
-  throw Error(ExitCode::output, fmt::format("cannot write {}: {}", file.string(), system_message(number)),
-              hint_for(number, file));
-}
-
 int create_fresh(const fs::path& part) {
   return ::open(part.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+}
+
+}  // namespace
+
+void fail_output(const fs::path& file, int number) {
+  throw Error(ExitCode::output, fmt::format("cannot write {}: {}", file.string(), system_message(number)),
+              hint_for(number, file));
 }
 
 void sync_folder(const fs::path& file) {
   const FileHandle folder(::open(folder_of(file).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   // Some network file systems cannot sync a folder (EINVAL); the renamed file is there all the same.
-  if (!folder || (::fsync(folder.get()) != 0 && errno != EINVAL)) fail(file, errno);
+  if (!folder || (::fsync(folder.get()) != 0 && errno != EINVAL)) fail_output(file, errno);
 }
-
-}  // namespace
 
 bool output_exists(const fs::path& file) {
   struct stat info {};
   if (::stat(file.c_str(), &info) != 0) {
     if (errno == ENOENT || errno == ENOTDIR) return false;
-    fail(file, errno);
+    fail_output(file, errno);
   }
-  if (S_ISDIR(info.st_mode)) fail(file, EISDIR);
+  if (S_ISDIR(info.st_mode)) fail_output(file, EISDIR);
   if (!S_ISREG(info.st_mode))
     throw Error(ExitCode::output, fmt::format("cannot write {}: it is no regular file", file.string()),
                 "name another output.file");
@@ -63,15 +63,15 @@ bool output_exists(const fs::path& file) {
 }
 
 void check_output_place(const fs::path& file) {
-  if (file.filename().empty()) fail(file, EISDIR);
+  if (file.filename().empty()) fail_output(file, EISDIR);
   output_exists(file);
   const fs::path part = part_of(file);
   if (const FileHandle fd(create_fresh(part)); fd) {
     ::unlink(part.c_str());
   } else if (errno != EEXIST) {
-    fail(file, errno);
+    fail_output(file, errno);
   } else if (::access(folder_of(file).c_str(), W_OK | X_OK) != 0) {
-    fail(file, errno);  // a .part from a killed run is replaced later
+    fail_output(file, errno);  // a .part from a killed run is replaced later
   } else if (fs::is_directory(fs::symlink_status(part))) {
     throw Error(ExitCode::output, fmt::format("cannot write {}: {} is a folder", file.string(), part.string()),
                 "remove it or name another output.file");
@@ -80,9 +80,9 @@ void check_output_place(const fs::path& file) {
 
 PartFile::PartFile(const fs::path& file) : file_(file), part_(part_of(file)) {
   output_exists(file_);
-  if (::unlink(part_.c_str()) != 0 && errno != ENOENT) fail(file_, errno);
+  if (::unlink(part_.c_str()) != 0 && errno != ENOENT) fail_output(file_, errno);
   fd_ = FileHandle(create_fresh(part_));
-  if (!fd_) fail(file_, errno);
+  if (!fd_) fail_output(file_, errno);
 }
 
 PartFile::~PartFile() {
@@ -90,8 +90,8 @@ PartFile::~PartFile() {
 }
 
 void PartFile::commit() {
-  if (::fsync(fd_.get()) != 0) fail(file_, errno);
-  if (::rename(part_.c_str(), file_.c_str()) != 0) fail(file_, errno);
+  if (::fsync(fd_.get()) != 0) fail_output(file_, errno);
+  if (::rename(part_.c_str(), file_.c_str()) != 0) fail_output(file_, errno);
   committed_ = true;
   fd_.reset();
   sync_folder(file_);

@@ -13,6 +13,11 @@ bool output_exists(const std::filesystem::path& file);
 /// what is wrong and what to do.
 void check_output_place(const std::filesystem::path& file);
 
+/// Throws Error(output): `file` cannot be written because of errno value `number`, and what to do about it.
+[[noreturn]] void fail_output(const std::filesystem::path& file, int number);
+/// Makes durable that `file` has its name, or has it no more. Error(output).
+void sync_folder(const std::filesystem::path& file);
+
 /// A file that appears under its name only when it is whole: written as FILE.part, synced, renamed. The .part is
 /// created fresh (never through a link that lies there), with the umask's rights, and goes when commit() was not
 /// reached. All errors are Error(output).

@@ -50,6 +50,11 @@ void describe_job_and_model(Io& root, Result& result) {
   model.attribute("kv_heads", result.kv_heads);
   model.attribute("head_dim", result.head_dim);
   model.text("config.json", result.config_json);
+  if (!model.keeps("files")) return;
+  auto files = model.table("files", result.model_files);
+  files.text_column("name", &RunIdentity::File::name);
+  files.column("bytes", &RunIdentity::File::bytes, kBytes);
+  files.column("hash", &RunIdentity::File::hash);
 }
 
 template <class Io, class Result>
@@ -86,6 +91,7 @@ void describe_prompts(Table prompts) {
   prompts.enum_column("status", &PromptRow::status, kPromptStatusNames);
   prompts.text_column("error", &PromptRow::error);
   prompts.text_column("meta", &PromptRow::meta);
+  if (prompts.keeps("content_hash")) prompts.column("content_hash", &PromptRow::content);
   prompts.per_token("prompt_logprobs", &PromptRow::prompt_logprobs);
   prompts.top_columns("prompt_top_ids", "prompt_top_logprobs", &PromptRow::prompt_top_k, &PromptRow::prompt_top_ids,
                       &PromptRow::prompt_top_logprobs);

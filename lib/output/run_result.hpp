@@ -16,13 +16,29 @@ struct PromptRow {
   std::string text;  ///< empty when the record gave token ids
   std::vector<std::int32_t> token_ids;
   PromptStatus status = PromptStatus::pending;
-  std::string error;  ///< one sentence when failed or skipped
-  std::string meta;   ///< JSON of the record's "meta", or empty
+  std::string error;          ///< one sentence when failed or skipped
+  std::string meta;           ///< JSON of the record's "meta", or empty
+  std::uint64_t content = 0;  ///< hash of token ids and parameters; 0: unknown, or it could not run
   std::vector<float>
       prompt_logprobs;  ///< [token_ids] natural log, raw distribution; NaN for the first; empty when not asked
   std::int32_t prompt_top_k = 0;             ///< entries per token in prompt_top_*
   std::vector<std::int32_t> prompt_top_ids;  ///< [token_ids, prompt_top_k], best first; -1 for the first token
   std::vector<float> prompt_top_logprobs;    ///< [token_ids, prompt_top_k]
+};
+
+/// What answers depend on besides the prompts: only runs that are equal in it may add to each other's answers.
+struct RunIdentity {
+  struct File {
+    std::string name;
+    std::uint64_t bytes = 0;
+    std::uint64_t hash = 0;  ///< of sampled blocks, of the whole file when it is small
+    bool operator==(const File&) const = default;
+  };
+  std::vector<File> files;  ///< of the model
+  std::string dtype;        ///< that is computed in
+  std::int32_t numeric_version = 0;
+  std::string kernel_set;
+  bool operator==(const RunIdentity&) const = default;
 };
 
 /// One answer: sample `sample_index` of a prompt.
@@ -126,6 +142,7 @@ struct RunResult {
   std::string job_source, job_resolved;
 
   std::string model_path, architecture, family, dtype_stored, dtype_compute, config_json;
+  std::vector<RunIdentity::File> model_files;
   std::uint64_t parameters = 0;
   std::int64_t vocab_size = 0, layers = 0, heads = 0, kv_heads = 0, head_dim = 0;
 
@@ -143,6 +160,8 @@ struct RunResult {
   std::vector<StepRow> steps;
   std::vector<EventRow> events;
   std::vector<AttemptRow> attempts;
+
+  RunIdentity identity() const { return {model_files, dtype_compute, numeric_version, kernel_set}; }
 };
 
 }  // namespace tpinfer

@@ -4,16 +4,22 @@
 
 namespace tpinfer {
 
-AnswerBook::AnswerBook(std::vector<PromptRow> prompts, const std::vector<Request>& requests, const Tokenizer* tokenizer)
-    : prompts_(std::move(prompts)), open_(prompts_.size()), tokenizer_(tokenizer) {
+AnswerBook::AnswerBook(std::vector<PromptRow> prompts, const std::vector<Request>& requests, const Tokenizer* tokenizer,
+                       AnswerStore& store)
+    : prompts_(std::move(prompts)), open_(prompts_.size()), tokenizer_(tokenizer), store_(store) {
   for (const Request& request : requests)
-    open(request.prompt_index) = {request.params.n, request.params.skip_special_tokens};
+    open(request.prompt_index) = {request.samples(), request.params.skip_special_tokens};
+  done_ = static_cast<std::size_t>(std::ranges::count(prompts_, PromptStatus::done, &PromptRow::status));
   failed_ = static_cast<std::size_t>(std::ranges::count(prompts_, PromptStatus::failed, &PromptRow::status));
+  total_ = prompts_.size();
+  before_ = total_ - requests.size();
 }
 
 void AnswerBook::end_sample(std::int64_t prompt) {
   PromptRow& row = prompts_[static_cast<std::size_t>(prompt)];
-  if (--open(prompt).samples > 0 || row.status == PromptStatus::failed) return;
+  if (--open(prompt).samples > 0) return;
+  ++ended_;
+  if (row.status == PromptStatus::failed) return store_.failed(row, prompt);
   row.status = PromptStatus::done;
   ++done_;
 }
@@ -26,8 +32,9 @@ void AnswerBook::take(AnswerRow answer) {
       answer.text.resize(std::min(answer.text.size(), static_cast<std::size_t>(answer.text_bytes)));
     answer.text_lossy = answer.text.find("\xEF\xBF\xBD") != std::string::npos;
   }
-  answers_.push_back(std::move(answer));
-  end_sample(answers_.back().prompt_index);
+  answer.attempt = store_.attempt();
+  store_.answer(prompts_[static_cast<std::size_t>(answer.prompt_index)], answer);
+  end_sample(answer.prompt_index);
 }
 
 void AnswerBook::fail(std::int64_t prompt, const std::string& error) {
@@ -40,18 +47,19 @@ void AnswerBook::fail(std::int64_t prompt, const std::string& error) {
   end_sample(prompt);
 }
 
-void AnswerBook::take_scores(std::int64_t prompt, PromptRow& scores) {
-  PromptRow& row = prompts_[static_cast<std::size_t>(prompt)];
-  row.prompt_logprobs = std::move(scores.prompt_logprobs);
-  row.prompt_top_k = scores.prompt_top_k;
-  row.prompt_top_ids = std::move(scores.prompt_top_ids);
-  row.prompt_top_logprobs = std::move(scores.prompt_top_logprobs);
+void AnswerBook::take_scores(std::int64_t prompt, const PromptRow& scores) {
+  store_.scores(prompts_[static_cast<std::size_t>(prompt)], prompt, scores);
 }
 
-void AnswerBook::give(RunResult& result) {
-  std::ranges::sort(answers_, {}, [](const AnswerRow& a) { return std::pair(a.prompt_index, a.sample_index); });
-  result.prompts = std::move(prompts_);
-  result.answers = std::move(answers_);
+// A prompt of which some samples have failed and others not run is to run again.
+std::vector<PromptRow> AnswerBook::give() {
+  for (std::size_t i = 0; i < prompts_.size(); ++i) {
+    if (open_[i].samples <= 0 || prompts_[i].status == PromptStatus::pending) continue;
+    prompts_[i].status = PromptStatus::pending;
+    prompts_[i].error.clear();
+    --failed_;
+  }
+  return std::move(prompts_);
 }
 
 }  // namespace tpinfer

@@ -59,7 +59,15 @@ void Engine::refill(RequestSource& source) {
   if (wanted <= 0 || source.exhausted()) return;
   for (Request& request : source.take(wanted)) {
     const auto shared = std::make_shared<const Request>(std::move(request));
-    for (std::int32_t sample = 0; sample < shared->params.n; ++sample) enqueue(shared, sample);
+    for (std::int32_t sample = 0; sample < shared->params.n; ++sample)
+      if (!shared->is_finished(sample)) enqueue(shared, sample);
+  }
+}
+
+void Engine::drop_waiting() {
+  for (const std::int64_t sequence : scheduler_.drop_waiting()) {
+    answerings_[static_cast<std::size_t>(sequence)].reset();
+    free_.push_back(sequence);
   }
 }
 
@@ -136,6 +144,9 @@ void Engine::run(RequestSource& source, const EngineEvents& events) {
   Step step;
   std::vector<std::byte> message;
   for (;;) {
+    const StopPhase phase = source.phase();
+    if (phase != StopPhase::go) drop_waiting();
+    if (phase == StopPhase::leave) break;
     refill(source);
     if (!scheduler_.next(step, rows_)) {
       if (source.exhausted()) break;

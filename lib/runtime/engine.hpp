@@ -44,6 +44,7 @@ class Engine {
  private:
   void refill(RequestSource& source);
   void enqueue(std::shared_ptr<const Request> request, std::int32_t sample);
+  void drop_waiting();
   void take_logits(std::int64_t first, std::int64_t rows, const float* logits);
   bool take_on_device(RowChooser& chooser, std::int64_t first, const Tensor& logits);
   RowTask task(const LogitRow& row) const;

@@ -21,13 +21,13 @@ void run_engine(const GenerationRank& rank, RequestSource& source, const Answeri
 }  // namespace
 
 void lead_job(const GenerationRank& rank, std::vector<Request> requests, const AnsweringContext& context,
-              const EngineEvents& events) {
-  if (!rank.mail) {
-    RequestList list(std::move(requests));
+              StopPlan& stop, const EngineEvents& events) {
+  if (rank.layout.leaders.size() == 1) {
+    StoppableList list(std::move(requests), rank.mail, stop, rank.asked);
     return run_engine(rank, list, context, events);
   }
   Dealer dealer(*rank.mail, std::move(requests), rank.layout.leaders, replica_ahead(rank.setup.limits.max_sequences),
-                rank.setup.collective_timeout, events);
+                rank.setup.collective_timeout, stop, rank.asked, events);
   const EngineEvents own{.answer =
                              [&](AnswerRow row) {
                                dealer.ended_here();
@@ -49,7 +49,11 @@ void lead_job(const GenerationRank& rank, std::vector<Request> requests, const A
 }
 
 void help_job(const GenerationRank& rank, const AnsweringContext& context) {
-  const auto after_step = [&] { rank.worker.watch_memory(); };
+  StopTeller teller(rank.mail, rank.asked);
+  const auto after_step = [&] {
+    rank.worker.watch_memory();
+    teller.tell();
+  };
   if (rank.steps.rank() > 0) return follow(rank.steps, rank.worker.transformer(), rank.worker.times(), after_step);
   ReplicaSource source(*rank.mail, replica_ahead(rank.setup.limits.max_sequences));
   run_engine(rank, source, context, source.events(after_step));

@@ -16,13 +16,14 @@ struct GenerationRank {
   const ReplicaLayout& layout;
   RankWorker& worker;
   Communicator& steps;                          ///< of this rank's replica
-  Mailbox* mail;                                ///< of all ranks; null where there is one replica
+  Mailbox* mail;                                ///< of all ranks; null where there is one rank
+  StopSwitch& asked;                            ///< by signals to this rank; on rank 0 by other ranks too
   std::chrono::steady_clock::time_point start;  ///< that times are counted from, the same moment on all ranks
 };
 
-/// Rank 0: answers all requests, with what other replicas there are; returns when all is answered.
+/// Rank 0: answers all requests, with what other replicas there are; returns when all is answered, or `stop` says so.
 void lead_job(const GenerationRank& rank, std::vector<Request> requests, const AnsweringContext& context,
-              const EngineEvents& events);
+              StopPlan& stop, const EngineEvents& events);
 /// All other ranks. `context` is used on the first rank of a replica.
 void help_job(const GenerationRank& rank, const AnsweringContext& context);
 

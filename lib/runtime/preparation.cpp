@@ -9,7 +9,6 @@
 #include "core/error.hpp"
 #include "core/units.hpp"
 #include "model/families_tokenizers.hpp"
-#include "output/part_file.hpp"
 #include "runtime/prompts.hpp"
 #include "runtime/scheduler.hpp"
 #include "runtime/smallest_change.hpp"
@@ -260,13 +259,6 @@ void check_parallel(const Job& job, int ranks, const Log& log) {
         "engine.reproducible: full holds for 1, 2, 3, 4, 6 and 8 ranks; with {} answers may differ from those in the "
         "last bits",
         ranks);
-}
-
-void check_output(const OutputJob& output) {
-  check_output_place(output.file);
-  if (output.if_exists == IfExists::overwrite || !output_exists(output.file)) return;
-  throw Error(ExitCode::output, fmt::format("{}: the result file is there already", output.file),
-              "set output.if_exists: overwrite, or give another output.file");
 }
 
 bool prepare_prompts(const Job& job, Preparation& p, const Log& log, const OnFault& on_fault) {

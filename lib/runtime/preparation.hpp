@@ -36,8 +36,6 @@ using OnFault = std::function<void(Part part, const Error& fault)>;
 
 /// Error(usage) when the job asks for a device or a number of ranks that is not there.
 void check_parallel(const Job& job, int ranks, const Log& log);
-/// Error(output) when the result file cannot be written, or is there already and the job does not replace it.
-void check_output(const OutputJob& output);
 
 /// Fills `p` with the prompts as token ids under the job's limits, and what belongs to them: generation_config.json and
 /// the tokenizer. p.model may be null after a fault; then only what does not need it is looked at.

@@ -14,7 +14,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // What a message is about; the first byte of each.
-enum class Topic : std::uint64_t { ask, answer, failed, scored, step, done, requests, end };
+enum class Topic : std::uint64_t { ask, answer, failed, scored, step, done, requests, end, stop, close, leave };
 
 constexpr std::chrono::milliseconds kTellEvery{100};
 constexpr std::chrono::microseconds kNap{200};
@@ -30,7 +30,31 @@ ByteWriter about(Topic topic) {
   return message;
 }
 
+// -> whether the letter is a rank's wish to end the job
+bool hear_stop(const Letter& letter, StopSwitch& asked) {
+  ByteReader message(letter.bytes);
+  if (message.get<Topic>() != Topic::stop) return false;
+  asked.ask(message.get<StopSwitch::Asked>());
+  return true;
+}
+
 }  // namespace
+
+void StopTeller::tell() {
+  const StopSwitch::Asked now = asked_.asked();
+  if (now == told_ || !mail_) return;
+  told_ = now;
+  ByteWriter message = about(Topic::stop);
+  message.put(now);
+  mail_->send(0, message.take());
+}
+
+StopPhase StoppableList::phase() {
+  while (auto letter = mail_ ? mail_->receive() : std::nullopt) hear_stop(*letter, asked_);
+  const StopPhase phase = stop_.phase();
+  if (phase != StopPhase::go) list_.close();
+  return phase;
+}
 
 ReplicaLayout lay_out_replicas(const std::vector<std::int64_t>& hosts, int tensor) {
   if (tensor < 1 || hosts.size() % static_cast<std::size_t>(tensor) != 0)
@@ -56,8 +80,14 @@ std::vector<int> ReplicaLayout::places() const {
 }
 
 Dealer::Dealer(Mailbox& mail, std::vector<Request> requests, const std::vector<int>& leaders, std::int64_t ahead,
-               double patience, const EngineEvents& events)
-    : mail_(mail), list_(std::move(requests)), ahead_(ahead), patience_(patience), events_(events) {
+               double patience, StopPlan& stop, StopSwitch& asked, const EngineEvents& events)
+    : mail_(mail),
+      list_(std::move(requests)),
+      ahead_(ahead),
+      patience_(patience),
+      stop_(stop),
+      asked_(asked),
+      events_(events) {
   for (const int leader : leaders) replicas_.push_back({.leader = leader, .step = {}, .heard = Clock::now()});
   replicas_[0].done = true;  // its own group ends before serve_until_done()
 }
@@ -150,10 +180,22 @@ void Dealer::check_alive() const {
 void Dealer::serve() {
   while (auto letter = mail_.receive()) {
     ByteReader message(letter->bytes);
-    handle(number_of(letter->from), message);
+    if (!hear_stop(*letter, asked_)) handle(number_of(letter->from), message);
   }
+  phase();
   answer_asks();
   check_alive();
+}
+
+StopPhase Dealer::phase() {
+  const StopPhase phase = stop_.phase();
+  if (phase == phase_) return phase;
+  phase_ = phase;
+  list_.close();
+  for (std::size_t r = 1; r < replicas_.size(); ++r)
+    if (!replicas_[r].done)
+      mail_.send(replicas_[r].leader, about(phase == StopPhase::close ? Topic::close : Topic::leave).take());
+  return phase;
 }
 
 void Dealer::wait() {
@@ -172,11 +214,16 @@ void ReplicaSource::send(ByteWriter message) { mail_.send(0, message.take()); }
 void ReplicaSource::receive() {
   while (auto letter = mail_.receive()) {
     ByteReader message(letter->bytes);
-    asked_ = false;
-    if (message.get<Topic>() == Topic::end) {
+    const auto topic = message.get<Topic>();
+    if (topic == Topic::close || topic == Topic::leave) {
+      phase_ = topic == Topic::close ? StopPhase::close : StopPhase::leave;
       end_ = true;
+      granted_.clear();
       continue;
     }
+    asked_ = false;
+    if (topic == Topic::end) end_ = true;
+    if (end_) continue;
     const std::string bytes = message.get_string();
     for (Request& request : decode_requests(std::as_bytes(std::span(bytes)))) granted_.push_back(std::move(request));
   }
@@ -194,6 +241,11 @@ std::vector<Request> ReplicaSource::take(std::int64_t most) {
     asked_ = true;
   }
   return out;
+}
+
+StopPhase ReplicaSource::phase() {
+  receive();
+  return phase_;
 }
 
 void ReplicaSource::wait() {

@@ -31,16 +31,18 @@ constexpr std::int64_t replica_ahead(std::int64_t max_sequences) {
 /// what comes back. No replica holds more than its even share of what is not answered yet.
 class Dealer final : public RequestSource {
  public:
-  /// `mail` and `events` must stay. Error(communication) from serve() when a replica has said nothing for `patience`
-  /// seconds.
+  /// `mail`, `stop` and `events` must stay. Error(communication) from serve() when a replica has said nothing for
+  /// `patience` seconds.
   Dealer(Mailbox& mail, std::vector<Request> requests, const std::vector<int>& leaders, std::int64_t ahead,
-         double patience, const EngineEvents& events);
+         double patience, StopPlan& stop, StopSwitch& asked, const EngineEvents& events);
 
   // for the group of rank 0
   std::vector<Request> take(std::int64_t most) override { return grant(0, most); }
   bool exhausted() const override { return list_.exhausted(); }
   std::int64_t ahead() const override { return ahead_; }
   void wait() override;
+  /// Tells the others when it is no longer `go`.
+  StopPhase phase() override;
   /// To be told of what group 0 has done.
   void ended_here() { note_end(0); }
   void step_here(const StepRow& row) { note_step(0, row); }
@@ -72,8 +74,42 @@ class Dealer final : public RequestSource {
   std::vector<Replica> replicas_;
   std::int64_t ahead_;
   double patience_;
+  StopPlan& stop_;
+  StopSwitch& asked_;
+  StopPhase phase_ = StopPhase::go;
   const EngineEvents& events_;
   double last_time_ = 0;  ///< of the series
+};
+
+/// Tells rank 0 that this rank was asked to end the job; once, whatever how often it is called.
+class StopTeller {
+ public:
+  /// `mail` may be null: then there is nobody to tell.
+  StopTeller(Mailbox* mail, const StopSwitch& asked) : mail_(mail), asked_(asked) {}
+  void tell();
+
+ private:
+  Mailbox* mail_;
+  const StopSwitch& asked_;
+  StopSwitch::Asked told_ = StopSwitch::Asked::no;
+};
+
+/// The requests of a job without other replicas, until it is to stop. `mail` (null: one rank) brings the wishes of
+/// other ranks.
+class StoppableList final : public RequestSource {
+ public:
+  StoppableList(std::vector<Request> requests, Mailbox* mail, StopPlan& stop, StopSwitch& asked)
+      : list_(std::move(requests)), mail_(mail), stop_(stop), asked_(asked) {}
+  std::vector<Request> take(std::int64_t most) override { return list_.take(most); }
+  bool exhausted() const override { return list_.exhausted(); }
+  std::int64_t ahead() const override { return list_.ahead(); }
+  StopPhase phase() override;
+
+ private:
+  RequestList list_;
+  Mailbox* mail_;
+  StopPlan& stop_;
+  StopSwitch& asked_;
 };
 
 /// The leader's side of another replica: asks rank 0 for prompts and tells it what becomes of them.
@@ -85,6 +121,7 @@ class ReplicaSource final : public RequestSource {
   bool exhausted() const override { return end_ && granted_.empty(); }
   std::int64_t ahead() const override { return ahead_; }
   void wait() override;
+  StopPhase phase() override;
   /// What the engine shall tell; they go to rank 0. `step` is called besides after each step.
   EngineEvents events(std::function<void()> step);
   /// After the engine has ended: tells rank 0, and waits until it has taken everything over.
@@ -100,6 +137,7 @@ class ReplicaSource final : public RequestSource {
   std::vector<Request> granted_;
   bool asked_ = false;
   bool end_ = false;
+  StopPhase phase_ = StopPhase::go;
   StepRow last_;
   std::chrono::steady_clock::time_point told_;  ///< when rank 0 last heard of this replica's steps
 };

@@ -86,6 +86,7 @@ std::vector<std::byte> encode(std::span<const Request> requests) {
     for (const auto& word : r.bad_words) to.put(word);
     to.put(r.most_new_tokens);
     to.put(r.at_limit);
+    to.put(r.finished);
   }
   return to.take();
 }
@@ -102,13 +103,25 @@ std::vector<Request> decode_requests(std::span<const std::byte> bytes) {
     for (auto& word : r.bad_words) from.get_list(word);
     r.most_new_tokens = from.get<std::int64_t>();
     r.at_limit = from.get<FinishReason>();
+    from.get_list(r.finished);
   }
   return requests;
 }
 
+std::uint64_t content_hash(const Request& request) {
+  ByteWriter to;
+  to.put(request.token_ids);
+  put(to, request.params);
+  to.put(static_cast<std::uint64_t>(request.bad_words.size()));
+  for (const auto& word : request.bad_words) to.put(word);
+  to.put(request.most_new_tokens);
+  to.put(request.at_limit);
+  return std::max<std::uint64_t>(1, hash_bytes(to.bytes()));
+}
+
 std::int64_t samples_of(std::span<const Request> requests) {
   return std::accumulate(requests.begin(), requests.end(), std::int64_t{0},
-                         [](std::int64_t sum, const Request& r) { return sum + r.params.n; });
+                         [](std::int64_t sum, const Request& r) { return sum + r.samples(); });
 }
 
 RequestList::RequestList(std::vector<Request> requests) : requests_(std::move(requests)), left_(samples_of(requests_)) {
@@ -118,8 +131,8 @@ RequestList::RequestList(std::vector<Request> requests) : requests_(std::move(re
 std::vector<Request> RequestList::take(std::int64_t most) {
   std::vector<Request> out;
   while (most > 0 && !exhausted()) {
-    most -= requests_[next_].params.n;
-    left_ -= requests_[next_].params.n;
+    most -= requests_[next_].samples();
+    left_ -= requests_[next_].samples();
     out.push_back(std::move(requests_[next_++]));
   }
   return out;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -7,6 +8,7 @@
 
 #include "job/sampling.hpp"
 #include "output/run_result.hpp"
+#include "runtime/stop.hpp"
 
 namespace tpinfer {
 
@@ -19,13 +21,21 @@ struct Request {
   std::vector<std::vector<std::int32_t>> bad_words = {};  ///< each as ids
   std::int64_t most_new_tokens = 0;                       ///< of each sample, under all limits
   FinishReason at_limit = FinishReason::length;           ///< why it ends at most_new_tokens
+  std::vector<std::int32_t> finished = {};                ///< samples that have their answer already, ascending
 
+  bool is_finished(std::int32_t sample) const {
+    return std::find(finished.begin(), finished.end(), sample) != finished.end();
+  }
+  /// Samples that are to be run.
+  std::int64_t samples() const noexcept { return params.n - static_cast<std::int64_t>(finished.size()); }
   std::int64_t most_tokens() const noexcept { return static_cast<std::int64_t>(token_ids.size()) + most_new_tokens; }
 };
 
 /// Requests as they cross ranks.
 std::vector<std::byte> encode(std::span<const Request> requests);
 std::vector<Request> decode_requests(std::span<const std::byte> bytes);
+/// Hash of all that the answers of a request depend on, but the model and the prompt's id; never 0.
+std::uint64_t content_hash(const Request& request);
 std::int64_t samples_of(std::span<const Request> requests);
 
 /// Where an engine gets its work from.
@@ -38,6 +48,8 @@ class RequestSource {
   virtual bool exhausted() const = 0;
   /// Samples that an engine should hold besides those that it runs.
   virtual std::int64_t ahead() const = 0;
+  /// Called before each step; from `close` on take() gives nothing more.
+  virtual StopPhase phase() { return StopPhase::go; }
   /// Called when the engine has nothing to do and more may come; returns soon.
   virtual void wait() {}
 };
@@ -51,6 +63,11 @@ class RequestList final : public RequestSource {
   bool exhausted() const override { return next_ == requests_.size(); }
   std::int64_t ahead() const override { return kAhead; }
   std::int64_t left() const noexcept { return left_; }  ///< samples
+  /// Gives nothing more.
+  void close() noexcept {
+    next_ = requests_.size();
+    left_ = 0;
+  }
 
  private:
   static constexpr std::int64_t kAhead = 64;  // enough to look for those that can share a prefix

@@ -3,7 +3,6 @@
 #include <fmt/chrono.h>
 
 #include <algorithm>
-#include <random>
 
 #include "core/exact_sum.hpp"
 #include "output/result_writer.hpp"
@@ -62,17 +61,11 @@ void describe_plan(const Preparation& p, const std::vector<int>& tp_ranks, RunRe
   r.weight_classes = p.plan.role_names();
 }
 
-std::string random_id() {
-  std::random_device device;
-  return fmt::format("{:08x}{:08x}", device(), device());
-}
-
 }  // namespace
 
 std::string utc_now() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))); }
 
 void describe_run(const Job& job, const Preparation& prepared, const RunFacts& facts, RunResult& result) {
-  result.run_id = random_id();
   result.created = facts.created;
   result.finished = utc_now();
   result.kernel_set = facts.kernel_set;
@@ -90,9 +83,6 @@ void describe_run(const Job& job, const Preparation& prepared, const RunFacts& f
   result.reproducible = facts.reproducible;
   describe_model(prepared, result);
   describe_plan(prepared, facts.tp_ranks, result);
-  const auto done = std::ranges::count(result.prompts, PromptStatus::done, &PromptRow::status);
-  result.attempts.push_back(
-      {.start = facts.created, .end = result.finished, .reason = "finished", .prompts_done = done});
 }
 
 std::vector<StepRow> StepSeries::take() {

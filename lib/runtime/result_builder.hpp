@@ -18,8 +18,7 @@ struct RunFacts {
 /// ISO 8601 UTC of now, e.g. "2026-01-31T12:00:00Z".
 std::string utc_now();
 
-/// Result file content of a finished run: everything but the answers, which the caller has added to `result` already,
-/// and the ranks.
+/// Result file content of a run: everything but prompts, answers, attempts and the ranks.
 void describe_run(const Job& job, const Preparation& prepared, const RunFacts& facts, RunResult& result);
 
 /// Keeps at most 10,000 rows of a time series: when full, every second row goes and only every second one is taken from

@@ -74,6 +74,15 @@ void Scheduler::release_outside_window(Sequence& sequence) {
   }
 }
 
+std::vector<std::int64_t> Scheduler::drop_waiting() {
+  std::vector<std::int64_t> dropped;
+  std::erase_if(waiting_, [&](const Owned& sequence) {
+    if (!sequence->preempted) dropped.push_back(sequence->index);
+    return !sequence->preempted;
+  });
+  return dropped;
+}
+
 void Scheduler::preempt_last() {
   Owned sequence = std::move(running_.back());
   running_.pop_back();

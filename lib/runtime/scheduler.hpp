@@ -74,6 +74,8 @@ class Scheduler {
   void append(std::int64_t sequence, std::int32_t token);
   /// Takes the sequence out and frees its blocks.
   void finish(std::int64_t sequence);
+  /// Takes out all sequences that have not run yet; -> their indices.
+  std::vector<std::int64_t> drop_waiting();
   /// The tokens of a running sequence.
   const std::vector<std::int32_t>& tokens(std::int64_t sequence) const { return running_[find(sequence)]->tokens; }
 

@@ -129,10 +129,8 @@ TEST(JobErrors, NotSupportedYet) {
       {"model:\n  path: x", "4:1: error: the key \"model\" occurs twice in one mapping, first in line 1 (keep one)"},
       {"output.jsonl: x",
        "4:1: error: output.jsonl: unknown key (a dot is for --set alone, write output: {jsonl: ...})"},
-      {"run: {time_limit: null}",
-       "4:7: error: run.time_limit: is not supported yet with the value null (leave it at its default, auto)"},
-      {"run: {time_limit: 3h30m}",
-       "4:19: error: run.time_limit: is not supported yet with the value 12600s (leave it at its default, auto)"},
+      {"output: {jsonl: null}",
+       "4:1: error: the key \"output\" occurs twice in one mapping, first in line 3 (keep one)"},
   });
 }
 
@@ -145,10 +143,7 @@ TEST(JobErrors, EveryRestrictedKeyIsRefusedAndItsDefaultIsNot) {
                                                       {"prompts.select.shard", "null", "3/16"},
                                                       {"prompts.on_too_long", "fail", "skip"},
                                                       {"memory.on_no_fit", "error", "shrink"},
-                                                      {"output.flush_every.prompts", "64", "1"},
-                                                      {"output.flush_every.seconds", "10s", "1"},
                                                       {"output.jsonl", "null", "x.jsonl"},
-                                                      {"run.stop_margin", "120s", "2s"},
                                                       {"prompts.file", "p", "[a, b]"},
                                                       {"prompts.file", "p", "'-'"},
                                                       {"prompts.file", "p", "'*.jsonl'"}};

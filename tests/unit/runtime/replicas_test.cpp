@@ -156,7 +156,9 @@ TEST(Replicas, PromptsGoToThoseThatAreFreeAndEachIsAnsweredOnce) {
     std::vector<int> leaders;
     for (std::size_t r = 0; r < count; ++r) leaders.push_back(static_cast<int>(r * 2));
     LocalMailbox first(post, 0);
-    Dealer dealer(first, requests(prompts), leaders, replica_ahead(slots), 60, events);
+    StopSwitch asked;
+    StopPlan stop(asked, std::nullopt, 60);
+    Dealer dealer(first, requests(prompts), leaders, replica_ahead(slots), 60, stop, asked, events);
     std::deque<LocalMailbox> boxes;
     std::deque<ReplicaSource> sources;
     std::deque<EngineEvents> tell;
@@ -204,13 +206,51 @@ TEST(Replicas, ReplicaThatIsSilentIsNamed) {
   Post post;
   LocalMailbox mail(post, 0);
   const EngineEvents events{.answer = {}, .failed = {}, .scored = {}, .step = [](const StepRow&) {}};
-  Dealer dealer(mail, requests(4), {0, 3}, 0, 0.0, events);
+  StopSwitch asked;
+  StopPlan stop(asked, std::nullopt, 60);
+  Dealer dealer(mail, requests(4), {0, 3}, 0, 0.0, stop, asked, events);
   try {
     dealer.serve();
     FAIL() << "nobody missed the replica";
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), ExitCode::communication);
     EXPECT_NE(std::string(e.what()).find("replica 1 (led by rank 3)"), std::string::npos) << e.what();
+  }
+}
+
+TEST(Replicas, AWishToStopReachesAllOfThem) {
+  for (const auto how : {StopSwitch::Asked::gently, StopSwitch::Asked::at_once}) {
+    Post post;
+    LocalMailbox first(post, 0);
+    LocalMailbox second(post, 2);
+    LocalMailbox other(post, 3);  // leads nothing
+    const EngineEvents events{.answer = {}, .failed = {}, .scored = {}, .step = [](const StepRow&) {}};
+    StopSwitch asked;
+    StopPlan stop(asked, std::nullopt, 60);
+    Dealer dealer(first, requests(100), {0, 2}, 4, 60, stop, asked, events);
+    ReplicaSource source(second, 4);
+    EXPECT_EQ(dealer.take(3).size(), 3U);
+    source.take(2);
+    dealer.serve();
+    EXPECT_EQ(source.take(2).size(), 2U);
+    EXPECT_EQ(source.phase(), StopPhase::go);
+
+    StopSwitch there;
+    StopTeller teller(&other, there);
+    teller.tell();
+    EXPECT_TRUE(post.boxes[0].empty());
+    there.ask(how);
+    teller.tell();
+    teller.tell();
+    EXPECT_EQ(post.boxes[0].size(), 1U);  // once
+    const StopPhase want = how == StopSwitch::Asked::gently ? StopPhase::close : StopPhase::leave;
+    dealer.serve();
+    EXPECT_EQ(dealer.phase(), want);
+    EXPECT_TRUE(dealer.exhausted());
+    EXPECT_TRUE(dealer.take(9).empty());
+    EXPECT_EQ(source.phase(), want);
+    EXPECT_TRUE(source.take(9).empty());
+    EXPECT_TRUE(source.exhausted());
   }
 }
 

@@ -1,0 +1,48 @@
+#include "app/run_setup.hpp"
+
+#include <algorithm>
+
+#include "core/error.hpp"
+
+namespace tpinfer {
+
+RunSetup make_setup(const Job& job, const Preparation& prepared, const SetupTerms& terms) {
+  RunSetup setup;
+  setup.plan = prepared.plan;
+  setup.limits = prepared.memory.limits;
+  setup.kv_blocks = prepared.memory.kv_blocks;
+  setup.kv_block_size = prepared.memory.block_size;
+  setup.kernel_set = terms.kernel_set;
+  setup.gpu = terms.gpu;
+  setup.threads = static_cast<int>(job.parallel.threads.value_or(0));
+  setup.transport = job.parallel.communication == Communication::mpi    ? Transport::mpi
+                    : job.parallel.communication == Communication::shm  ? Transport::shm
+                    : job.parallel.communication == Communication::nccl ? Transport::nccl
+                                                                        : Transport::automatic;
+  if (setup.transport == Transport::nccl && !setup.gpu)
+    throw Error(ExitCode::usage, "parallel.communication: nccl connects GPUs, but the job runs on the CPU",
+                "use parallel.communication: auto");
+  setup.collective_timeout = job.run.collective_timeout;
+  setup.read_mode = job.model.load_strategy == LoadStrategy::mmap   ? ReadMode::mapped
+                    : job.model.load_strategy == LoadStrategy::read ? ReadMode::read
+                                                                    : ReadMode::automatic;
+  const Reproducible reproducible = job.engine.reproducible;
+  // A GPU's sums do not depend on the batch in float32 either, and are faster so.
+  if (reproducible == Reproducible::off || (setup.gpu && reproducible != Reproducible::full))
+    setup.partials = DType::float32;
+  setup.any_order = reproducible == Reproducible::off;
+  setup.gpu_graphs = terms.gpu_graphs;
+  setup.shared_gpus = setup.gpu && terms.shared_gpus;
+  setup.replicas = terms.replicas;
+  setup.prefix_sharing = job.engine.prefix_sharing;
+  const bool stops = std::ranges::any_of(prepared.requests, [](const Request& r) { return !r.params.stop.empty(); });
+  if (setup.replicas > 1) {
+    setup.eos_ids = prepared.context.eos_ids;
+    setup.allowed_ids = prepared.context.allowed_ids;
+    if (stops) setup.tokenizer_folder = job.model.tokenizer_path();
+  }
+  setup.verify_finite = job.model.verify_weights == VerifyWeights::finite;
+  return setup;
+}
+
+}  // namespace tpinfer
