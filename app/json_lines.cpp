@@ -6,8 +6,6 @@
 #include <cstdio>
 #include <fstream>
 #include <iostream>
-#include <string_view>
-#include <utility>
 
 #include "core/error.hpp"
 
@@ -16,15 +14,6 @@ namespace {
 
 [[noreturn]] void output_failed() {
   throw Error(ExitCode::output, fmt::format("standard output can not be written: {}", system_message(errno)));
-}
-
-// Readers that take more than \n for the end of a line cut at these characters: they are written as escapes.
-void escape_line_ends(std::string& line) {
-  static constexpr std::pair<std::string_view, std::string_view> kEscapes[] = {
-      {"\xC2\x85", "\\u0085"}, {"\xE2\x80\xA8", "\\u2028"}, {"\xE2\x80\xA9", "\\u2029"}};
-  for (const auto& [bytes, escape] : kEscapes)
-    for (std::size_t at = line.find(bytes); at != std::string::npos; at = line.find(bytes, at + escape.size()))
-      line.replace(at, bytes.size(), escape);
 }
 
 }  // namespace
@@ -48,8 +37,7 @@ void for_each_line(const std::string& file,
 }
 
 void write_json_line(const Json& json) {
-  std::string line = json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-  escape_line_ends(line);
+  const std::string line = json_line(json);
   if (std::fwrite(line.data(), 1, line.size(), stdout) != line.size()) output_failed();
 }
 

@@ -5,6 +5,7 @@
 
 #include "app/cmd_check.hpp"
 #include "app/cmd_diff.hpp"
+#include "app/cmd_export.hpp"
 #include "app/cmd_models.hpp"
 #include "app/cmd_plan.hpp"
 #include "app/cmd_render.hpp"
@@ -77,6 +78,16 @@ void add_diff(CLI::App& app, DiffCommand& diff) {
   app.add_flag("--json", diff.json, "machine-readable");
 }
 
+void add_export(CLI::App& app, ExportCommand& command) {
+  app.add_option("file", command.file, "a result file")->required();
+  app.add_option("--format", command.format, "jsonl, csv, text, or openai (lines of a batch output file)")
+      ->required()
+      ->check(CLI::IsMember({"jsonl", "csv", "text", "openai"}));
+  app.add_option("-o,--output", command.output, "the file to write, replaced when it is there; - is standard output");
+  app.add_option("--openai-object", command.openai_object, "bodies of openai: chat.completion or text_completion")
+      ->check(CLI::IsMember({"chat.completion", "text_completion"}));
+}
+
 void add_tokenize(CLI::App& app, TokenizeOptions& tokenize) {
   app.add_option("folder", tokenize.folder, "a model folder, or one with the tokenizer's files alone")->required();
   CLI::Option_group* input = app.add_option_group("input", "one of these");
@@ -113,8 +124,8 @@ std::string command_line(int argc, char** argv) {
 // `tpinfer job.yaml` is short for `tpinfer run job.yaml`.
 std::vector<std::string> arguments(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
-  static constexpr std::string_view kCommands[] = {"run",  "plan",     "check",  "models",
-                                                   "show", "tokenize", "render", "diff"};
+  static constexpr std::string_view kCommands[] = {"run",      "plan",   "check", "models", "show",
+                                                   "tokenize", "render", "diff",  "export"};
   if (!words.empty() && !words[0].starts_with("-") && std::ranges::find(kCommands, words[0]) == std::end(kCommands))
     words.insert(words.begin(), "run");
   std::ranges::reverse(words);  // as CLI11 takes them
@@ -135,6 +146,7 @@ int dispatch(int argc, char** argv) {
   TokenizeOptions tokenize;
   RenderOptions render;
   DiffCommand diff;
+  ExportCommand exported;
   std::string progress = "auto";
   CLI::App* run_command = app.add_subcommand("run", "run a job (the default command)");
   CLI::App* plan_command =
@@ -142,6 +154,7 @@ int dispatch(int argc, char** argv) {
   CLI::App* models_command = app.add_subcommand("models", "families of models, and how each is split over the ranks");
   CLI::App* show_command = app.add_subcommand("show", "look into a result file");
   CLI::App* diff_command = app.add_subcommand("diff", "do two result files give the same answers?");
+  CLI::App* export_command = app.add_subcommand("export", "the answers of a result file in other formats");
   CLI::App* check_command =
       app.add_subcommand("check", "everything that run would refuse before loading, at once; needs no MPI and no GPU");
   CLI::App* tokenize_command = app.add_subcommand("tokenize", "text to token ids and back, as JSON lines");
@@ -154,6 +167,7 @@ int dispatch(int argc, char** argv) {
   add_tokenize(*tokenize_command, tokenize);
   add_render(*render_command, render);
   add_diff(*diff_command, diff);
+  add_export(*export_command, exported);
   try {
     app.parse(arguments(argc, argv));
   } catch (const CLI::ParseError& e) {
@@ -168,6 +182,7 @@ int dispatch(int argc, char** argv) {
   if (tokenize_command->parsed()) return run_tokenize(tokenize);
   if (render_command->parsed()) return run_render(render);
   if (diff_command->parsed()) return run_diff(diff);
+  if (export_command->parsed()) return run_export(exported);
   return plan_command->parsed() ? run_plan(plan) : run_show(show);
 }
 

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "core/error.hpp"
@@ -117,6 +118,17 @@ std::string read_text_file(const std::string& path, std::size_t max_bytes, bool 
 
 Json read_json_file(const std::string& path, const JsonLimits& limits) {
   return parse_json(read_text_file(path, limits.max_bytes), path, limits);
+}
+
+std::string json_line(const Json& json) {
+  static constexpr std::pair<std::string_view, std::string_view> kEscapes[] = {
+      {"\xC2\x85", "\\u0085"}, {"\xE2\x80\xA8", "\\u2028"}, {"\xE2\x80\xA9", "\\u2029"}};
+  std::string line = json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  for (const auto& [bytes, escape] : kEscapes)
+    for (std::size_t at = line.find(bytes); at != std::string::npos; at = line.find(bytes, at + escape.size()))
+      line.replace(at, bytes.size(), escape);
+  line += '\n';
+  return line;
 }
 
 }  // namespace tpinfer

@@ -27,4 +27,8 @@ Json read_json_file(const std::string& path, const JsonLimits& limits = {});
 std::string read_text_file(const std::string& path, std::size_t max_bytes = std::size_t{1} << 30,
                            bool may_wait = false);
 
+/// One line with its end: `json` without blanks; invalid UTF-8 becomes U+FFFD. U+0085, U+2028 and U+2029, which some
+/// readers take for the end of a line, are escaped.
+std::string json_line(const Json& json);
+
 }  // namespace tpinfer

@@ -77,23 +77,38 @@ void GroupReader::text(const char* name, std::string& text) const {
   text = std::move(list.front());
 }
 
-void GroupReader::texts(const char* name, std::vector<std::string>& texts) const {
+std::size_t GroupReader::texts(const char* name, std::vector<std::string>& texts, std::optional<RowRange> range) const {
   const std::string path = object(name);
   const auto type = text_type(*context_);
   hsize_t extent[1];
   const auto dataset = open(name, type.get(), extent);
-  const std::size_t count = checked_count(name, dataset.get(), extent, sizeof(char*));
+  const std::size_t all = checked_count(name, dataset.get(), extent, sizeof(char*));
+  const std::size_t first = range ? range->first : 0, count = range ? rows_to_read(name, extent, *range) : all;
   const Hdf5Space file(context_->check(H5Dget_space(dataset.get()), path));
   texts.clear();
   texts.reserve(count);
   while (texts.size() < count) {
-    const hsize_t start = texts.size(), size = std::min(kTextBlock, count - texts.size());
+    const hsize_t start = first + texts.size(), size = std::min(kTextBlock, count - texts.size());
     TextBlock block(type.get(), Hdf5Space(context_->check(H5Screate_simple(1, &size, nullptr), path)),
                     static_cast<std::size_t>(size));
     context_->check(H5Sselect_hyperslab(file.get(), H5S_SELECT_SET, &start, nullptr, &size, nullptr), path);
     context_->check(H5Dread(dataset.get(), type.get(), block.space(), file.get(), H5P_DEFAULT, block.data()), path);
     block.append_to(texts);
   }
+  return all;
+}
+
+RowRange GroupReader::part(const char* offsets_name, std::size_t first, std::size_t most_rows,
+                           std::int64_t most_elements) const {
+  hsize_t extent[1];
+  open(offsets_name, file_type<std::int64_t>(), extent);
+  const hsize_t left = extent[0] > first ? extent[0] - first : 0;  // offsets: one more than rows
+  RowRange range{first, static_cast<std::size_t>(std::min<hsize_t>(left, most_rows + 1))};
+  const auto offsets = values<std::int64_t>(offsets_name, extent, range);
+  if (offsets.size() < 2) return {first, 0};
+  const auto fits = [&](std::int64_t offset) { return offset - offsets.front() <= most_elements; };
+  const auto end = std::find_if_not(offsets.begin() + 2, offsets.end(), fits);
+  return {first, static_cast<std::size_t>(end - offsets.begin() - 1)};
 }
 
 void GroupReader::constant_texts(const char* name, std::span<const char* const> expected) const {
@@ -134,6 +149,26 @@ std::size_t GroupReader::checked_count(const char* name, hid_t dataset, std::spa
     count *= n;
   }
   return static_cast<std::size_t>(count);
+}
+
+std::size_t GroupReader::rows_to_read(const char* name, std::span<const hsize_t> extent, RowRange range) const {
+  if (range.first > extent[0] || range.count > extent[0] - range.first)
+    fail(name, fmt::format("it has {} rows, {} are needed", extent[0], range.first + range.count));
+  return range.count;
+}
+
+void GroupReader::read(const char* name, hid_t dataset, hid_t memory_type, std::span<const hsize_t> extent,
+                       std::optional<RowRange> range, void* to) const {
+  const std::string path = object(name);
+  if (!range) {
+    context_->check(H5Dread(dataset, memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, to), path);
+    return;
+  }
+  const hsize_t start[] = {range->first, 0}, size[] = {range->count, extent.size() > 1 ? extent[1] : 1};
+  const Hdf5Space file(context_->check(H5Dget_space(dataset), path));
+  const Hdf5Space memory(context_->check(H5Screate_simple(static_cast<int>(extent.size()), size, nullptr), path));
+  context_->check(H5Sselect_hyperslab(file.get(), H5S_SELECT_SET, start, nullptr, size, nullptr), path);
+  context_->check(H5Dread(dataset, memory_type, memory.get(), file.get(), H5P_DEFAULT, to), path);
 }
 
 }  // namespace tpinfer

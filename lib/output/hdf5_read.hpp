@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,11 @@ namespace tpinfer {
 
 template <class Row>
 class TableReader;
+
+/// Rows of a table: `first` to first + count.
+struct RowRange {
+  std::size_t first = 0, count = 0;
+};
 
 /// A group of a result file being read; the counterpart of GroupWriter. Every function proves type, rank and size
 /// before it takes values: Error(input) names file and object.
@@ -26,6 +32,13 @@ class GroupReader {
   TableReader<Row> table(const char* name, std::vector<Row>& rows) const {
     rows.clear();
     return {group(name), rows, false};
+  }
+
+  /// The same for some rows of the table, which it must have.
+  template <class Row>
+  TableReader<Row> table(const char* name, std::vector<Row>& rows, RowRange range) const {
+    rows.clear();
+    return {group(name), rows, false, range};
   }
 
   bool has(const char* name) const;
@@ -44,26 +57,33 @@ class GroupReader {
     value = static_cast<Enum>(index_of(name, text, names));
   }
   void text(const char* name, std::string& text) const;
-  void texts(const char* name, std::vector<std::string>& texts) const;
+  /// `range`: some of the texts; without it all. Returns how many the dataset has.
+  std::size_t texts(const char* name, std::vector<std::string>& texts, std::optional<RowRange> range = {}) const;
+  /// The part of a table with a ragged column that begins with row `first` (at most the number of rows) and has no more
+  /// than these rows and elements, but one row; none at the table's end.
+  RowRange part(const char* offsets_name, std::size_t first, std::size_t most_rows, std::int64_t most_elements) const;
   void constant_texts(const char* name, std::span<const char* const> expected) const;
 
   [[noreturn]] void fail(const char* name, std::string_view what) const { context_->fail(object(name), what); }
   const Hdf5Context& context() const { return *context_; }
 
  protected:
-  /// All values of a dataset; its extent (one or two numbers, as `extent` has room for) goes to `extent`.
+  /// Values of a dataset, all or some rows of it; the extent of the whole (one or two numbers, as `extent` has room
+  /// for) goes to `extent`.
   template <class T>
-  std::vector<T> values(const char* name, hid_t type, hid_t memory_type, std::span<hsize_t> extent) const {
+  std::vector<T> values(const char* name, hid_t type, hid_t memory_type, std::span<hsize_t> extent,
+                        std::optional<RowRange> range = {}) const {
     const auto dataset = open(name, type, extent);
-    const std::size_t count = checked_count(name, dataset.get(), extent, sizeof(T));
+    std::size_t count = checked_count(name, dataset.get(), extent, sizeof(T));
+    if (range)
+      count = rows_to_read(name, extent, *range) * (extent.size() > 1 ? static_cast<std::size_t>(extent[1]) : 1);
     std::vector<T> list(count);
-    if (count != 0)
-      context_->check(H5Dread(dataset.get(), memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, list.data()), object(name));
+    if (count != 0) read(name, dataset.get(), memory_type, extent, range, list.data());
     return list;
   }
   template <class T>
-  std::vector<T> values(const char* name, std::span<hsize_t> extent) const {
-    return values<T>(name, file_type<T>(), memory_type<T>(), extent);
+  std::vector<T> values(const char* name, std::span<hsize_t> extent, std::optional<RowRange> range = {}) const {
+    return values<T>(name, file_type<T>(), memory_type<T>(), extent, range);
   }
 
  private:
@@ -76,19 +96,23 @@ class GroupReader {
   /// an allocation.
   std::size_t checked_count(const char* name, hid_t dataset, std::span<const hsize_t> extent,
                             std::size_t element_bytes) const;
+  /// range.count, where the dataset has these rows.
+  std::size_t rows_to_read(const char* name, std::span<const hsize_t> extent, RowRange range) const;
+  void read(const char* name, hid_t dataset, hid_t memory_type, std::span<const hsize_t> extent,
+            std::optional<RowRange> range, void* to) const;
 
   const Hdf5Context* context_;
   Hdf5Group group_;
   std::string path_;
 };
 
-/// A table being read into the fields of its rows; the counterpart of TableWriter. The first column sets the number of
-/// rows, the others must have it too.
+/// A table, or some rows of it, being read into the fields of its rows; the counterpart of TableWriter. The first
+/// column sets the number of rows, the others must have it too.
 template <class Row>
 class TableReader : public GroupReader {
  public:
-  TableReader(GroupReader group, std::vector<Row>& rows, bool sized)
-      : GroupReader(std::move(group)), rows_(&rows), sized_(sized) {}
+  TableReader(GroupReader group, std::vector<Row>& rows, bool sized, std::optional<RowRange> range = {})
+      : GroupReader(std::move(group)), rows_(&rows), sized_(sized), table_rows_(rows.size()), range_(range) {}
 
   TableReader subtable(const char* name) const { return {group(name), *rows_, true}; }
 
@@ -96,8 +120,8 @@ class TableReader : public GroupReader {
   void column(const char* name, Field field, const char* = nullptr) {
     using T = std::remove_cvref_t<std::invoke_result_t<Field, Row&>>;
     hsize_t extent[1];
-    const auto list = values<T>(name, extent);
-    set_rows(name, list.size());
+    const auto list = values<T>(name, extent, range_);
+    set_rows(name, extent[0]);
     for (std::size_t i = 0; i < list.size(); ++i) std::invoke(field, (*rows_)[i]) = list[i];
   }
 
@@ -109,8 +133,7 @@ class TableReader : public GroupReader {
   template <class Field>
   void text_column(const char* name, Field field) {
     std::vector<std::string> list;
-    texts(name, list);
-    set_rows(name, list.size());
+    set_rows(name, texts(name, list, range_));
     for (std::size_t i = 0; i < list.size(); ++i) std::invoke(field, (*rows_)[i]) = std::move(list[i]);
   }
 
@@ -124,13 +147,9 @@ class TableReader : public GroupReader {
   void ragged(const char* name, const char* offsets_name, Field field, const char* count_name = nullptr) {
     using List = std::remove_cvref_t<std::invoke_result_t<Field, Row&>>;
     hsize_t extent[1];
-    offsets_ = values<std::int64_t>(offsets_name, extent);
-    if (offsets_.empty() || offsets_.front() != 0) fail(offsets_name, "the first offset is not 0");
-    if (!std::ranges::is_sorted(offsets_)) fail(offsets_name, "an offset is smaller than the one before it");
-    set_rows(offsets_name, offsets_.size() - 1);
-    const auto flat = values<typename List::value_type>(name, extent);
-    if (std::cmp_not_equal(flat.size(), offsets_.back()))
-      fail(name, fmt::format("it has {} elements, its offsets say {}", flat.size(), offsets_.back()));
+    read_offsets(offsets_name);
+    const auto flat = values<typename List::value_type>(name, extent, elements_);
+    check_elements(name, extent[0], "elements");
     for (std::size_t i = 0; i < rows_->size(); ++i)
       std::invoke(field, (*rows_)[i]) = List(flat.begin() + offsets_[i], flat.begin() + offsets_[i + 1]);
     if (count_name) check_counts(count_name);
@@ -140,8 +159,8 @@ class TableReader : public GroupReader {
   template <class Field>
   void per_token(const char* name, Field field) {
     hsize_t extent[1];
-    const auto flat = values<float>(name, extent);
-    check_tokens(name, flat.size());
+    const auto flat = values<float>(name, extent, elements_);
+    check_elements(name, extent[0], "rows");
     for (std::size_t i = 0; i < rows_->size(); ++i) {
       const auto begin = flat.begin() + offsets_[i], end = flat.begin() + offsets_[i + 1];
       if (std::any_of(begin, end, [](float value) { return value == value; }))
@@ -154,9 +173,9 @@ class TableReader : public GroupReader {
   void top_columns(const char* ids_name, const char* logprobs_name, Count count, Ids ids, Logprobs logprobs) {
     if (!has(ids_name) && !has(logprobs_name)) return;
     hsize_t extent[2], same[2];
-    const auto all_ids = values<std::int32_t>(ids_name, extent);
-    const auto all_logprobs = values<float>(logprobs_name, same);
-    check_tokens(ids_name, static_cast<std::size_t>(extent[0]));
+    const auto all_ids = values<std::int32_t>(ids_name, extent, elements_);
+    const auto all_logprobs = values<float>(logprobs_name, same, elements_);
+    check_elements(ids_name, extent[0], "rows");
     if (!std::ranges::equal(extent, same)) fail(logprobs_name, fmt::format("its shape is not that of {}", ids_name));
     const auto widest = static_cast<std::size_t>(extent[1]);
     for (std::size_t i = 0; i < rows_->size(); ++i) {
@@ -200,19 +219,42 @@ class TableReader : public GroupReader {
   }
 
  private:
-  void set_rows(const char* name, std::size_t rows) {
-    if (!sized_) rows_->resize(rows);
+  /// `rows`: of the whole dataset.
+  void set_rows(const char* name, hsize_t rows) {
+    if (!sized_) {
+      table_rows_ = static_cast<std::size_t>(rows);
+      rows_->resize(range_ ? range_->count : table_rows_);
+    }
     sized_ = true;
-    if (rows_->size() != rows) fail(name, fmt::format("it has {} rows, its table {}", rows, rows_->size()));
+    if (table_rows_ != rows) fail(name, fmt::format("it has {} rows, its table {}", rows, table_rows_));
   }
-  void check_tokens(const char* name, std::size_t count) const {
-    if (std::cmp_not_equal(count, offsets_.back()))
-      fail(name, fmt::format("it has {} rows for {} tokens", count, offsets_.back()));
+  /// offsets_ of the rows, from 0 for the first of them, and which elements they stand for.
+  void read_offsets(const char* name) {
+    hsize_t extent[1];
+    const auto range = range_ ? std::optional(RowRange{range_->first, range_->count + 1}) : std::nullopt;
+    offsets_ = values<std::int64_t>(name, extent, range);
+    const bool from_start = !range_ || range_->first == 0;
+    if (offsets_.empty() || (from_start && offsets_.front() != 0)) fail(name, "the first offset is not 0");
+    if (offsets_.front() < 0 || !std::ranges::is_sorted(offsets_))
+      fail(name, "an offset is smaller than the one before it");
+    set_rows(name, extent[0] - 1);
+    to_the_end_ = !range_ || range_->first + range_->count == table_rows_;
+    end_ = offsets_.back();
+    elements_.reset();
+    if (!range_) return;
+    const std::int64_t first = offsets_.front();
+    for (std::int64_t& offset : offsets_) offset -= first;
+    elements_ = RowRange{static_cast<std::size_t>(first), static_cast<std::size_t>(offsets_.back())};
+  }
+  /// `count` elements, or rows, of a dataset that has one for each of those that the last row's offset counts.
+  void check_elements(const char* name, hsize_t count, const char* what) const {
+    if (to_the_end_ && std::cmp_not_equal(count, end_))
+      fail(name, fmt::format("it has {} {}, its offsets say {}", count, what, end_));
   }
   void check_counts(const char* name) {
     hsize_t extent[1];
-    const auto counts = values<std::int32_t>(name, extent);
-    set_rows(name, counts.size());
+    const auto counts = values<std::int32_t>(name, extent, range_);
+    set_rows(name, extent[0]);
     for (std::size_t i = 0; i < counts.size(); ++i)
       if (counts[i] != offsets_[i + 1] - offsets_[i])
         fail(name, fmt::format("row {} says {}, its offsets say {}", i, counts[i], offsets_[i + 1] - offsets_[i]));
@@ -223,8 +265,8 @@ class TableReader : public GroupReader {
     using Value = std::remove_cvref_t<std::invoke_result_t<Field, Row&>>;
     const auto type = enum_type<T>(context(), names);
     hsize_t extent[1];
-    const auto list = values<T>(name, type.get(), type.get(), extent);
-    set_rows(name, list.size());
+    const auto list = values<T>(name, type.get(), type.get(), extent, range_);
+    set_rows(name, extent[0]);
     for (std::size_t i = 0; i < list.size(); ++i) {
       if (static_cast<std::uint8_t>(list[i]) >= N)
         fail(name, fmt::format("row {} has the value {}, which has no name", i, list[i]));
@@ -239,7 +281,13 @@ class TableReader : public GroupReader {
 
   std::vector<Row>* rows_;
   bool sized_;
-  std::vector<std::int64_t> offsets_;  ///< [rows + 1] of the last ragged column
+  std::size_t table_rows_;  ///< of the whole table
+  std::optional<RowRange> range_;
+  // of the last ragged column:
+  std::vector<std::int64_t> offsets_;  ///< [rows + 1], the first is 0
+  std::optional<RowRange> elements_;   ///< those of the rows in range_
+  std::int64_t end_ = 0;               ///< the last offset, as it is stored
+  bool to_the_end_ = true;             ///< the last row is the table's
 };
 
 }  // namespace tpinfer

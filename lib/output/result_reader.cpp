@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <system_error>
+#include <type_traits>
 
 #include "output/file_checksum.hpp"
 #include "output/hdf5_read.hpp"
@@ -51,18 +53,61 @@ void check_format(const GroupReader& root, const std::string& file) {
         "use the tpinfer that wrote it, or a newer one");
 }
 
-void check_answers(const GroupReader& results, const RunResult& result) {
-  const auto key = [](const AnswerRow& row) { return std::pair(row.prompt_index, row.sample_index); };
-  for (const auto& row : result.answers)
-    if (row.prompt_index < 0 || std::cmp_greater_equal(row.prompt_index, result.prompts.size()))
-      results.fail("prompt_index",
-                   fmt::format("{} is no row of the {} prompts", row.prompt_index, result.prompts.size()));
-  if (std::ranges::adjacent_find(result.answers, std::ranges::greater_equal{}, key) != result.answers.end())
-    results.fail("prompt_index", "the rows are not in order of prompt and sample");
+std::pair<std::int64_t, std::int32_t> key_of(const AnswerRow& row) { return {row.prompt_index, row.sample_index}; }
+
+void check_prompt_of(const GroupReader& results, const AnswerRow& row, std::size_t prompts) {
+  if (row.prompt_index < 0 || std::cmp_greater_equal(row.prompt_index, prompts))
+    results.fail("prompt_index", fmt::format("{} is no row of the {} prompts", row.prompt_index, prompts));
 }
 
-RunResult read_content(const GroupReader& root, const std::string& file) {
-  check_format(root, file);
+[[noreturn]] void fail_order(const GroupReader& results) {
+  results.fail("prompt_index", "the rows are not in order of prompt and sample");
+}
+
+/// A result file open for reading, of the right format.
+class OpenResult {
+ public:
+  explicit OpenResult(const std::filesystem::path& file) : context_{file.string(), ExitCode::input} {
+    const bool has_checksum = check_file(file);
+    guarded([&] {
+      const auto access = unlocked_access(context_);
+      file_ = Hdf5File(context_.check(H5Fopen(file.c_str(), H5F_ACC_RDONLY, access.get()), "it as HDF5"));
+      if (!has_checksum) check_end(context_, file_.get());
+      root_.emplace(context_, Hdf5Group(context_.check(H5Gopen2(file_.get(), "/", H5P_DEFAULT), "the root group")), "");
+      check_format(*root_, context_.file);
+    });
+  }
+  OpenResult(const OpenResult&) = delete;  // root_ points to context_
+  OpenResult& operator=(const OpenResult&) = delete;
+
+  const GroupReader& root() const { return *root_; }
+
+  /// What `read` returns; an allocation that fails there is the file's fault.
+  template <class Read>
+  std::invoke_result_t<Read> guarded(Read read) const {
+    try {
+      return read();
+    } catch (const std::bad_alloc&) {
+      context_.fail("it", "it claims more than memory holds");
+    } catch (const std::length_error&) {
+      context_.fail("it", "it claims more than memory holds");
+    }
+  }
+
+ private:
+  QuietHdf5 quiet_;
+  Hdf5Context context_;
+  Hdf5File file_;
+  std::optional<GroupReader> root_;
+};
+
+void check_answers(const GroupReader& results, const RunResult& result) {
+  for (const auto& row : result.answers) check_prompt_of(results, row, result.prompts.size());
+  if (std::ranges::adjacent_find(result.answers, std::ranges::greater_equal{}, key_of) != result.answers.end())
+    fail_order(results);
+}
+
+RunResult read_content(const GroupReader& root) {
   RunResult result;
   describe_run(root, result);
   describe_job_and_model(root, result);
@@ -76,24 +121,80 @@ RunResult read_content(const GroupReader& root, const std::string& file) {
   return result;
 }
 
+/// Prompts and answers read part by part. Both tables are in order of the prompts, so one walk of each suffices.
+class FileRows : public RowSource {
+ public:
+  explicit FileRows(const std::filesystem::path& file) : file_(file) {
+    file_.guarded([&] {
+      describe_run(file_.root(), run_);
+      describe_job_and_model(file_.root(), run_);
+    });
+    facts_ = {run_.run_id, run_.created, run_.model_path};
+    run_ = {};
+  }
+
+  const RunFacts& facts() const override { return facts_; }
+
+  bool next(PromptRow& prompt, std::vector<AnswerRow>& answers) override {
+    return file_.guarded([&] {
+      if (next_prompt_ == run_.prompts.size() && !read_prompts()) return check_all_taken();
+      prompt = std::move(run_.prompts[next_prompt_]);
+      const auto index = static_cast<std::int64_t>(prompts_.first + next_prompt_++);
+      answers.clear();
+      while (has_answer() && run_.answers[next_answer_].prompt_index == index)
+        answers.push_back(std::move(run_.answers[next_answer_++]));
+      return true;
+    });
+  }
+
+ private:
+  /// Bounds on what is held at once.
+  static constexpr std::size_t kMostRows = 4096;
+  static constexpr std::int64_t kMostTokens = std::int64_t{1} << 18;
+
+  bool read_prompts() {
+    prompts_ = prompt_table_.part("token_offsets", prompts_.first + prompts_.count, kMostRows, kMostTokens);
+    describe_prompts(file_.root().table("prompts", run_.prompts, prompts_));
+    next_prompt_ = 0;
+    return prompts_.count > 0;
+  }
+
+  /// Whether there is one more answer, which next_answer_ then names.
+  bool has_answer() {
+    if (next_answer_ < run_.answers.size()) return true;
+    answers_ = results_.part("token_offsets", answers_.first + answers_.count, kMostRows, kMostTokens);
+    describe_answers(file_.root().table("results", run_.answers, answers_));
+    next_answer_ = 0;
+    for (const AnswerRow& row : run_.answers) {
+      if (last_key_ >= key_of(row)) fail_order(results_);
+      last_key_ = key_of(row);
+    }
+    return answers_.count > 0;
+  }
+
+  bool check_all_taken() {
+    if (has_answer()) check_prompt_of(results_, run_.answers[next_answer_], prompts_.first);
+    return false;
+  }
+
+  OpenResult file_;
+  GroupReader prompt_table_ = file_.root().group("prompts"), results_ = file_.root().group("results");
+  RunFacts facts_;
+  RunResult run_;  ///< the part of its prompts and answers at hand
+  RowRange prompts_, answers_;
+  std::size_t next_prompt_ = 0, next_answer_ = 0;  ///< rows of the parts
+  std::pair<std::int64_t, std::int32_t> last_key_{-1, 0};
+};
+
 }  // namespace
 
 RunResult read_result_file(const std::filesystem::path& file) {
-  const bool has_checksum = check_file(file);
-  const QuietHdf5 quiet;
-  const Hdf5Context context{file.string(), ExitCode::input};
-  try {
-    const auto access = unlocked_access(context);
-    const Hdf5File handle(context.check(H5Fopen(file.c_str(), H5F_ACC_RDONLY, access.get()), "it as HDF5"));
-    if (!has_checksum) check_end(context, handle.get());
-    return read_content(
-        GroupReader(context, Hdf5Group(context.check(H5Gopen2(handle.get(), "/", H5P_DEFAULT), "the root group")), ""),
-        file.string());
-  } catch (const std::bad_alloc&) {
-    context.fail("it", "it claims more than memory holds");
-  } catch (const std::length_error&) {
-    context.fail("it", "it claims more than memory holds");
-  }
+  const OpenResult opened(file);
+  return opened.guarded([&] { return read_content(opened.root()); });
+}
+
+std::unique_ptr<RowSource> open_result_rows(const std::filesystem::path& file) {
+  return std::make_unique<FileRows>(file);
 }
 
 }  // namespace tpinfer

@@ -1,0 +1,66 @@
+#include "app/cmd_export.hpp"
+
+#include <fmt/format.h>
+
+#include <csignal>
+#include <cstdio>
+
+#include "core/error.hpp"
+#include "output/export.hpp"
+#include "output/part_file.hpp"
+#include "output/result_reader.hpp"
+
+namespace tpinfer {
+namespace {
+
+constexpr std::size_t kBufferBytes = std::size_t{1} << 16;
+
+ExportFormat format_of(const std::string& word) {
+  if (word == "csv") return ExportFormat::csv;
+  if (word == "text") return ExportFormat::text;
+  return word == "openai" ? ExportFormat::openai : ExportFormat::jsonl;
+}
+
+void export_to_stdout(RowSource& rows, const ExportOptions& options) {
+  // a reader that has enough, as `head` has, ends this program without a complaint
+  std::signal(SIGPIPE, SIG_DFL);
+  const auto failed = [] {
+    throw Error(ExitCode::output, fmt::format("standard output can not be written: {}", system_message(errno)),
+                "make room where it goes");
+  };
+  export_rows(rows, options, [&](std::string_view lines) {
+    if (std::fwrite(lines.data(), 1, lines.size(), stdout) != lines.size()) failed();
+  });
+  if (std::fflush(stdout) != 0) failed();
+}
+
+void export_to_file(RowSource& rows, const ExportOptions& options, const ExportCommand& command) {
+  std::error_code none;
+  if (std::filesystem::equivalent(command.file, command.output, none))
+    throw Error(ExitCode::usage, fmt::format("{} is the result file itself", command.output),
+                "name another file for -o");
+  PartFile file(command.output, "file for -o");
+  std::string buffer;
+  export_rows(rows, options, [&](std::string_view lines) {
+    buffer += lines;
+    if (buffer.size() < kBufferBytes) return;
+    file.write(buffer);
+    buffer.clear();
+  });
+  file.write(buffer);
+  file.commit();
+}
+
+}  // namespace
+
+int run_export(const ExportCommand& command) {
+  const ExportOptions options{format_of(command.format), command.openai_object == "chat.completion"};
+  const auto rows = open_result_rows(command.file);
+  if (command.output == "-")
+    export_to_stdout(*rows, options);
+  else
+    export_to_file(*rows, options, command);
+  return static_cast<int>(ExitCode::ok);
+}
+
+}  // namespace tpinfer
