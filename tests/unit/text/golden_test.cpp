@@ -1,17 +1,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "core/error.hpp"
 #include "model/families_tokenizers.hpp"
+#include "real_tokenizers.hpp"
 #include "text/tokenizer.hpp"
 #include "tokenizer_files.hpp"
 
 namespace tpinfer::test {
 namespace {
-
-using Ids = std::vector<std::int32_t>;
 
 // Every line of a .jsonl file against the tokenizer; the number of lines.
 std::size_t expect_golden(const Tokenizer& tokenizer, const std::filesystem::path& file) {
@@ -58,12 +56,6 @@ std::vector<std::string> made_up_names() {
     if (entry.is_directory()) names.push_back(entry.path().filename().string());
   std::sort(names.begin(), names.end());
   return names;
-}
-
-std::string test_name(const std::string& name) {
-  std::string clean;
-  for (const char c : name) clean += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
-  return clean;
 }
 
 class MadeUpTokenizer : public testing::TestWithParam<std::string> {};
@@ -120,59 +112,60 @@ TEST(TrainedModel, PromptsAndAnswersOfAllModelsAgree) {
   EXPECT_GT(cases, 20U);
 }
 
-struct RealTokenizer {
-  std::string name;
-  std::string file;  // below the shared folder; "": made by its script, which takes seconds
-};
-
-const RealTokenizer kReal[] = {
-    {"llama-2-7b-hf", "real/llama-2-7b-hf/tokenizer.json"},
-    {"gpt2", "golden/tokenizers/gpt2.tokenizer.json"},
-    {"deepseek-llm", "golden/tokenizers/deepseek-llm.tokenizer.json"},
-    {"dolphin-2.5-mixtral-8x7b", "golden/tokenizers/dolphin-2.5-mixtral-8x7b.tokenizer.json"},
-    {"falcon-40b", "real/falcon-40b/tokenizer.json"},
-    {"gpt-neox-20b", "real/gpt-neox-20b/tokenizer.json"},
-    {"mistral-7b-instruct-v0.3", "golden/tokenizers/mistral-7b-instruct-v0.3.tokenizer.json"},
-    {"mixtral-8x7b-v0.1", "real/mixtral-8x7b-v0.1/tokenizer.json"},
-    {"olmoe-1b-7b-0924", "real/olmoe-1b-7b-0924/tokenizer.gpt-neox-olmo-dolma-v1_5.json"},
-    {"opt", "golden/tokenizers/opt.tokenizer.json"},
-    {"phi-2", "real/phi-2/tokenizer.json"},
-    {"phi-3-mini-4k-instruct", "real/phi-3-mini-4k-instruct/tokenizer.json"},
-    {"redpajama-incite-7b-base", "real/redpajama-incite-7b-base/tokenizer.json"},
-    {"starcoder", "real/starcoder/tokenizer.wizardcoder.json"},
-    {"starcoder2-7b", "golden/tokenizers/starcoder2-7b.tokenizer.json"},
-    {"starcoderbase-1b", "golden/tokenizers/starcoderbase-1b.tokenizer.json"},
-    {"qwen3-30b-a3b", ""},
-    {"qwen1.5-moe-a2.7b", ""},
-    {"qwen2.5-7b-instruct", ""},
-    {"llama-3-8b", ""},
-    {"gpt-oss-20b", ""},
-};
+Json manifest() { return read_json_file((kShared / "golden/tokenizers/manifest.json").string()); }
 
 class RealTokenizers : public testing::TestWithParam<RealTokenizer> {};
 
 TEST_P(RealTokenizers, AgreesWithTheReference) {
-  const auto& [name, file] = GetParam();
-  const auto golden = kShared / "golden/tokenizers" / (name + ".jsonl");
-  if (!std::filesystem::exists(golden)) GTEST_SKIP() << golden << " is absent: it is not part of the repository";
-  if (file.empty() && name != "qwen3-30b-a3b" && !std::getenv("TPINFER_ALL_TOKENIZERS"))
-    GTEST_SKIP() << "one that takes long to make is enough; set TPINFER_ALL_TOKENIZERS for all";
-  const TemporaryFolder folder;
-  if (file.empty()) {
-    const auto script = kShared / "tools/tokenizers/build_tokenizer_json.py";
-    const std::string command =
-        "python3 " + script.string() + " " + name + " " + (folder.path() / "tokenizer.json").string() + " > /dev/null";
-    if (std::system(command.c_str()) != 0) GTEST_SKIP() << script << " can not make this tokenizer here";
-  } else {
-    std::filesystem::create_symlink(kShared / file, folder.path() / "tokenizer.json");
-  }
-  const Tokenizer tokenizer = Tokenizer::load(folder.path());
-  EXPECT_GT(expect_golden(tokenizer, golden), 350U);
-  EXPECT_GT(expect_stream(tokenizer, kShared / "golden/tokenizers/stream" / (name + ".jsonl")), 200U);
+  const std::string& name = GetParam().name;
+  std::string reason;
+  const Tokenizer* tokenizer = real_tokenizer(name, reason);
+  if (!tokenizer) GTEST_SKIP() << reason;
+  const auto golden = kShared / "golden/tokenizers";
+  const Json counts = manifest()["models"][name];
+  EXPECT_EQ(expect_golden(*tokenizer, golden / (name + ".jsonl")), counts["cases"].get<std::size_t>());
+  EXPECT_EQ(expect_stream(*tokenizer, golden / "stream" / (name + ".jsonl")),
+            counts["stream_cases"].get<std::size_t>());
 }
 
-INSTANTIATE_TEST_SUITE_P(Text, RealTokenizers, testing::ValuesIn(kReal),
+INSTANTIATE_TEST_SUITE_P(Text, RealTokenizers, testing::ValuesIn(real_tokenizers()),
                          [](const auto& one) { return test_name(one.param.name); });
+
+TEST(TokenizerGolden, AllModelsAreTested) {
+  if (!std::filesystem::exists(kShared / "golden")) GTEST_SKIP() << kShared << " is absent";
+  const Json models = manifest()["models"];
+  ASSERT_EQ(models.size(), 21U);
+  std::size_t cases = 0, stream_cases = 0;
+  for (const RealTokenizer& real : real_tokenizers()) {
+    cases += models.at(real.name)["cases"].get<std::size_t>();
+    stream_cases += models.at(real.name)["stream_cases"].get<std::size_t>();
+  }
+  EXPECT_EQ(cases, 8256U);
+  EXPECT_EQ(stream_cases, 5008U);
+}
+
+TEST(TokenizerGolden, SmallTokenizersAgree) {
+  const auto folder = kShared / "golden/tokenizers/synthetic";
+  if (!std::filesystem::exists(folder)) GTEST_SKIP() << folder << " is absent";
+  constexpr std::string_view kEnding = ".tokenizer.json";
+  std::size_t files = 0, lines = 0, streams = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string file = entry.path().filename().string();
+    if (!file.ends_with(kEnding)) continue;
+    const TemporaryFolder place;
+    std::filesystem::create_symlink(entry.path(), place.path() / "tokenizer.json");
+    const std::string name = file.substr(0, file.size() - kEnding.size());
+    SCOPED_TRACE(name);
+    const Tokenizer tokenizer = Tokenizer::load(place.path());
+    lines += expect_golden(tokenizer, folder / (name + ".jsonl"));
+    if (const auto stream = folder / "stream" / (name + ".jsonl"); std::filesystem::exists(stream))
+      streams += expect_stream(tokenizer, stream);
+    ++files;
+  }
+  EXPECT_EQ(files, 25U);
+  EXPECT_EQ(lines, 9331U);
+  EXPECT_EQ(streams, 1085U);
+}
 
 }  // namespace
 }  // namespace tpinfer::test
