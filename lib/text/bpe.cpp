@@ -92,18 +92,34 @@ std::int32_t Bpe::merge_id(const Place& place, std::size_t index, std::string_vi
   return *id;
 }
 
-// A text of a tokenizer without pre-tokenizer is one piece. Cut into words it is the same, and words can be cached.
+// A text of a tokenizer without pre-tokenizer is one piece. Cut into words it is the same, and words can be cached. Not
+// so where characters are left out, so that marks far apart may meet, or where a token that stands for a character
+// merges with a mark.
 void Bpe::find_word_starts() {
   if (ignore_merges_ || !word_prefix_.empty() || !word_suffix_.empty() || !vocabulary_.id(kWordMark)) return;
-  before_marks_.emplace();
+  const bool all_bytes = byte_ids_ && std::ranges::find(*byte_ids_, -1) == byte_ids_->end();
+  if (unk_token_.empty() && !all_bytes) return;
+  std::vector<char32_t> before_marks;
   for (std::int32_t id = 0; id < vocabulary_.id_end(); ++id) {
     const std::string_view token = vocabulary_.token(id);
-    for (std::size_t at = token.find(kWordMark, 1); at != std::string_view::npos; at = token.find(kWordMark, at + 1))
-      before_marks_->push_back(character_before(token, at));
+    for (std::size_t at = token.find(kWordMark, 1); at != std::string_view::npos; at = token.find(kWordMark, at + 1)) {
+      if (ends_with_stand_in(token.substr(0, at))) return;
+      before_marks.push_back(character_before(token, at));
+    }
   }
-  std::ranges::sort(*before_marks_);
-  const auto rest = std::ranges::unique(*before_marks_);
-  before_marks_->erase(rest.begin(), rest.end());
+  std::ranges::sort(before_marks);
+  const auto rest = std::ranges::unique(before_marks);
+  before_marks.erase(rest.begin(), rest.end());
+  before_marks_ = std::move(before_marks);
+}
+
+// Whether `text` ends with the unknown token or with one that stands for a byte.
+bool Bpe::ends_with_stand_in(std::string_view text) const {
+  if (!unk_token_.empty() && text.ends_with(unk_token_)) return true;
+  constexpr std::string_view kByteToken = "<0x00>";
+  if (!byte_ids_ || text.size() < kByteToken.size()) return false;
+  const auto id = vocabulary_.id(text.substr(text.size() - kByteToken.size()));
+  return id && std::ranges::find(*byte_ids_, *id) != byte_ids_->end();
 }
 
 void Bpe::encode(std::string_view piece, std::vector<std::int32_t>& ids, Scratch& scratch) const {

@@ -39,6 +39,7 @@ class Bpe {
  private:
   void read_merges(const Place& place);
   void find_word_starts();
+  bool ends_with_stand_in(std::string_view text) const;
   void encode_word(std::string_view word, std::vector<std::int32_t>& ids, Scratch& scratch) const;
   std::optional<std::int32_t> symbol_id(std::string_view symbol) const;
   std::pair<std::string_view, std::string_view> merge_parts(const Place& place, std::size_t index) const;

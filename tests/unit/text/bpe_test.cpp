@@ -62,6 +62,15 @@ TEST(Bpe, BytesStandInWhenAllAreThere) {
   EXPECT_EQ(encode(model, "\xC3\xA8"), (Ids{1}));
 }
 
+// A text is cut at its word marks only where no merge can reach over the cut.
+TEST(Bpe, MarksMergeAcrossWhatIsNoCharacter) {
+  const std::string marks = R"({"vocab":{"▁":0,"a":1,"▁▁":2,"<unk>":3,"<unk>▁":4,"<0xC3>":5,"<0xA9>":6,"<0xA9>▁":7},
+      "merges":["▁ ▁","<unk> ▁","<0xA9> ▁"])";
+  EXPECT_EQ(encode(marks + "}", "▁x▁a"), (Ids{2, 1}));  // x is left out
+  EXPECT_EQ(encode(marks + R"(,"unk_token":"<unk>"})", "▁x▁a"), (Ids{0, 4, 1}));
+  EXPECT_EQ(encode(marks + R"(,"byte_fallback":true})", "aé▁a"), (Ids{1, 5, 7, 1}));
+}
+
 // The plain definition: merge the leftmost pair of the lowest rank until there is none.
 TEST(Bpe, AgreesWithTheDefinitionOnRandomModels) {
   std::mt19937_64 random(5);
