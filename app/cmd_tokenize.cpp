@@ -2,15 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
+#include <algorithm>
 #include <charconv>
-#include <cstdio>
-#include <fstream>
-#include <iostream>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "app/json_lines.hpp"
 #include "core/error.hpp"
 #include "core/json.hpp"
 #include "model/families_tokenizers.hpp"
@@ -71,40 +69,18 @@ Ids parse_ids(std::string_view words) {
   return ids;
 }
 
-void write_line(const Json& json) {
-  const std::string line = json.dump() + "\n";
-  if (std::fwrite(line.data(), 1, line.size(), stdout) != line.size())
-    throw Error(ExitCode::output, fmt::format("standard output can not be written: {}", system_message(errno)));
-}
-
-void flush_output() {
-  if (std::fflush(stdout) != 0)
-    throw Error(ExitCode::output, fmt::format("standard output can not be written: {}", system_message(errno)));
-}
-
-// A line of standard input is answered before the next one is waited for.
 void convert_lines(const Converter& converter, const std::string& file) {
-  const bool is_stdin = file == "-";
-  std::ifstream opened;
-  if (!is_stdin) opened.open(file, std::ios::binary);
-  if (!is_stdin && !opened) fail_input("{}: can not be opened: {}", file, system_message(errno));
-  std::istream& in = is_stdin ? std::cin : opened;
-  std::string line;
-  for (std::size_t number = 1; std::getline(in, line); ++number) {
-    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    const std::string where = fmt::format("{}:{}", is_stdin ? "standard input" : file, number);
-    write_line(converter.converted(parse_json(line, where), where));
-    if (is_stdin) flush_output();
-  }
-  if (in.bad()) fail_input("{}: can not be read: {}", is_stdin ? "standard input" : file, system_message(errno));
+  for_each_line(file, [&](const std::string& line, const std::string& where) {
+    write_json_line(converter.converted(parse_json(line, where), where));
+  });
 }
 
 }  // namespace
 
 int run_tokenize(const TokenizeOptions& options) {
   const Converter converter(Tokenizer::load(options.folder, kTokenizerClasses), options.no_special);
-  if (options.text) write_line(converter.encoded(*options.text));
-  if (options.ids) write_line(converter.decoded(parse_ids(*options.ids)));
+  if (options.text) write_json_line(converter.encoded(*options.text));
+  if (options.ids) write_json_line(converter.decoded(parse_ids(*options.ids)));
   if (options.jsonl) convert_lines(converter, *options.jsonl);
   flush_output();
   return 0;

@@ -23,7 +23,7 @@ def start(folder, *words, given=None):
 def lines(run):
     if run.returncode:
         raise AssertionError(f"exit {run.returncode}: {run.stderr.decode()}")
-    return [json.loads(line) for line in run.stdout.decode("utf-8").split("\n")[:-1]]
+    return [json.loads(line) for line in run.stdout.decode("utf-8").splitlines()]  # which cuts at U+2028 and the like too
 
 
 def golden(folder):
