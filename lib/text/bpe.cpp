@@ -108,8 +108,7 @@ void Bpe::find_word_starts() {
     }
   }
   std::ranges::sort(before_marks);
-  const auto rest = std::ranges::unique(before_marks);
-  before_marks.erase(rest.begin(), rest.end());
+  before_marks.erase(std::unique(before_marks.begin(), before_marks.end()), before_marks.end());
   before_marks_ = std::move(before_marks);
 }
 
