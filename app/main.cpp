@@ -6,6 +6,7 @@
 #include "app/cmd_check.hpp"
 #include "app/cmd_diff.hpp"
 #include "app/cmd_export.hpp"
+#include "app/cmd_merge.hpp"
 #include "app/cmd_models.hpp"
 #include "app/cmd_plan.hpp"
 #include "app/cmd_render.hpp"
@@ -88,6 +89,12 @@ void add_export(CLI::App& app, ExportCommand& command) {
       ->check(CLI::IsMember({"chat.completion", "text_completion"}));
 }
 
+void add_merge(CLI::App& app, MergeCommand& merge) {
+  app.add_option("files", merge.files, "result files, of a job array say")->required();
+  app.add_option("-o,--output", merge.output, "the file to write")->required();
+  app.add_flag("--overwrite", merge.overwrite, "replace it when it is there");
+}
+
 void add_tokenize(CLI::App& app, TokenizeOptions& tokenize) {
   app.add_option("folder", tokenize.folder, "a model folder, or one with the tokenizer's files alone")->required();
   CLI::Option_group* input = app.add_option_group("input", "one of these");
@@ -125,7 +132,7 @@ std::string command_line(int argc, char** argv) {
 std::vector<std::string> arguments(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
   static constexpr std::string_view kCommands[] = {"run",      "plan",   "check", "models", "show",
-                                                   "tokenize", "render", "diff",  "export"};
+                                                   "tokenize", "render", "diff",  "export", "merge"};
   if (!words.empty() && !words[0].starts_with("-") && std::ranges::find(kCommands, words[0]) == std::end(kCommands))
     words.insert(words.begin(), "run");
   std::ranges::reverse(words);  // as CLI11 takes them
@@ -147,6 +154,7 @@ int dispatch(int argc, char** argv) {
   RenderOptions render;
   DiffCommand diff;
   ExportCommand exported;
+  MergeCommand merge;
   std::string progress = "auto";
   CLI::App* run_command = app.add_subcommand("run", "run a job (the default command)");
   CLI::App* plan_command =
@@ -155,6 +163,7 @@ int dispatch(int argc, char** argv) {
   CLI::App* show_command = app.add_subcommand("show", "look into a result file");
   CLI::App* diff_command = app.add_subcommand("diff", "do two result files give the same answers?");
   CLI::App* export_command = app.add_subcommand("export", "the answers of a result file in other formats");
+  CLI::App* merge_command = app.add_subcommand("merge", "result files of a job array put together");
   CLI::App* check_command =
       app.add_subcommand("check", "everything that run would refuse before loading, at once; needs no MPI and no GPU");
   CLI::App* tokenize_command = app.add_subcommand("tokenize", "text to token ids and back, as JSON lines");
@@ -168,6 +177,7 @@ int dispatch(int argc, char** argv) {
   add_render(*render_command, render);
   add_diff(*diff_command, diff);
   add_export(*export_command, exported);
+  add_merge(*merge_command, merge);
   try {
     app.parse(arguments(argc, argv));
   } catch (const CLI::ParseError& e) {
@@ -183,6 +193,7 @@ int dispatch(int argc, char** argv) {
   if (render_command->parsed()) return run_render(render);
   if (diff_command->parsed()) return run_diff(diff);
   if (export_command->parsed()) return run_export(exported);
+  if (merge_command->parsed()) return run_merge(merge);
   return plan_command->parsed() ? run_plan(plan) : run_show(show);
 }
 

@@ -153,6 +153,69 @@ class Allocation(Case):
         self.assertIn("may use", text)
 
 
+class Stopping(Case):
+    def long_job(self, **more):
+        job = pathlib.Path(self.place.job(MODEL, [{"id": str(i), "token_ids": [5 + i % 200, 17, 200]} for i in range(300)],
+                                          sampling={"ignore_eos": True, "max_new_tokens": 60}, parallel={"threads": 1},
+                                          engine={"max_num_seqs": 4}, output={"if_exists": "resume", "flush_every": {"prompts": 1, "seconds": 1}}, **more))
+        return job
+
+    def plain_answers(self, job):
+        out = str(self.place.path / "plain.h5")
+        r = jobs.start(0, "run", str(job), "--progress", "none", "--set", f"output.file={out}", "--set", "engine.max_num_seqs=64")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        return out
+
+    def state(self):
+        with jobs.h5py.File(self.place.path / "a.h5") as h:
+            return h.attrs["state"], len(h["attempts/start"]), (h["prompts/status"][:] == 0).sum()
+
+    def test_a_signal_before_the_end_saves_and_requeues_until_all_is_done(self):
+        job = self.long_job()
+        number, out = cluster.submit(["-N1", "-n1"], SCRIPTS / "srun.sbatch", job, "--progress", "lines", wait=False)
+        wait_for(lambda: out.exists() and "prompts |" in out.read_text(), 60, lambda: out.read_text() if out.exists() else "")
+        cluster.tell("scancel", "--signal=USR1", number)
+        wait_for(lambda: (self.place.path / "a.h5").exists(), 60, out.read_text)
+        state, attempts, done = self.state()
+        self.assertEqual((state, attempts), ("partial", 1))
+        self.assertLess(done, 300)
+        # a requeued job waits two minutes unless it is told otherwise
+        wait_for(lambda: "PENDING" in cluster.tell("squeue", "-h", "-j", number, "-o", "%T").stdout, 60, out.read_text)
+        wait_for(lambda: cluster.tell("scontrol", "update", f"JobId={number}", "StartTime=now").returncode == 0, 30, out.read_text)
+        wait_for(lambda: cluster.tell("squeue", "-h", "-j", number, "-o", "%T").stdout.strip() == "", 120, out.read_text)
+        state, attempts, done = self.state()
+        self.assertEqual((state, attempts, done), ("complete", 2, 300), out.read_text())
+        self.same(self.plain_answers(job), self.place.path / "a.h5")
+
+    def test_the_time_limit_of_the_allocation_is_kept(self):
+        job = self.long_job(run={"stop_margin": "55s"})
+        code, text = cluster.submit(["-N1", "-n1", "-t1", "--no-requeue"], HERE / "once.sbatch", job, "--set", "sampling.max_new_tokens=240")
+        self.assertEqual(code, 75, text)
+        self.assertEqual(self.state()[0], "partial", text)
+
+    def test_a_cancelled_job_keeps_its_answers(self):
+        job = self.long_job()
+        number, out = cluster.submit(["-N1", "-n2", "--overcommit", "--no-requeue"], SCRIPTS / "srun.sbatch", job, "--progress", "lines", wait=False)
+        wait_for(lambda: out.exists() and "prompts |" in out.read_text(), 60, lambda: out.read_text() if out.exists() else "")
+        cluster.tell("scancel", number)
+        wait_for(lambda: cluster.tell("squeue", "-h", "-j", number, "-o", "%T").stdout.strip() == "", 60, out.read_text)
+        r = jobs.start(0, "run", str(job), "--progress", "none")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        state, attempts, done = self.state()
+        self.assertEqual((state, attempts, done), ("complete", 2, 300))
+        self.same(self.plain_answers(job), self.place.path / "a.h5")
+
+    def test_an_array_and_its_merged_results(self):
+        job = self.job()
+        code, text = cluster.submit(["--array=0-2", "-N1", "-n1"], SCRIPTS / "array.sbatch", job, self.place.path / "part")
+        self.assertEqual(code, 0, text)
+        parts = sorted(self.place.path.glob("part.*.h5"))
+        self.assertEqual(len(parts), 3, text)
+        r = jobs.start(0, "merge", *map(str, parts), "-o", str(self.place.path / "all.h5"))
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.same(self.undisturbed(), self.place.path / "all.h5")
+
+
 class Zlast(Case):
     """Takes a node away, so it comes last."""
 
