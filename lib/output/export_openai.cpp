@@ -117,7 +117,7 @@ std::string why_unanswered(const PromptRow& prompt) {
   return "no answer is stored";
 }
 
-OpenaiLines::OpenaiLines(const RunFacts& facts, bool chat)
+OpenaiLines::OpenaiLines(const RunLabel& facts, bool chat)
     : facts_(facts), created_(seconds_of(facts.created)), chat_(chat) {}
 
 std::string OpenaiLines::line(std::size_t index, const PromptRow& prompt, std::span<const AnswerRow> answers) const {

@@ -15,13 +15,13 @@ std::string why_unanswered(const PromptRow& prompt);
 /// name tokens as "token_id:15".
 class OpenaiLines {
  public:
-  OpenaiLines(const RunFacts& facts, bool chat);
+  OpenaiLines(const RunLabel& facts, bool chat);
 
   /// The line of prompt number `index`: a response with a choice for each answer, or an error.
   std::string line(std::size_t index, const PromptRow& prompt, std::span<const AnswerRow> answers) const;
 
  private:
-  RunFacts facts_;
+  RunLabel facts_;
   std::int64_t created_;  ///< seconds since 1970; 0 where the run's time is unknown
   bool chat_;
 };

@@ -133,7 +133,7 @@ class FileRows : public RowSource {
     run_ = {};
   }
 
-  const RunFacts& facts() const override { return facts_; }
+  const RunLabel& facts() const override { return facts_; }
 
   bool next(PromptRow& prompt, std::vector<AnswerRow>& answers) override {
     return file_.guarded([&] {
@@ -179,7 +179,7 @@ class FileRows : public RowSource {
 
   OpenResult file_;
   GroupReader prompt_table_ = file_.root().group("prompts"), results_ = file_.root().group("results");
-  RunFacts facts_;
+  RunLabel facts_;
   RunResult run_;  ///< the part of its prompts and answers at hand
   RowRange prompts_, answers_;
   std::size_t next_prompt_ = 0, next_answer_ = 0;  ///< rows of the parts

@@ -8,7 +8,7 @@
 namespace tpinfer {
 
 /// What readers of the rows need to know of the run.
-struct RunFacts {
+struct RunLabel {
   std::string run_id;
   std::string created;  ///< ISO 8601 UTC
   std::string model_path;
@@ -19,7 +19,7 @@ struct RunFacts {
 class RowSource {
  public:
   virtual ~RowSource() = default;
-  virtual const RunFacts& facts() const = 0;
+  virtual const RunLabel& facts() const = 0;
   /// The next prompt and its answers in order of sample_index; false at the end. Error(input) where the file is
   /// unsound.
   virtual bool next(PromptRow& prompt, std::vector<AnswerRow>& answers) = 0;
