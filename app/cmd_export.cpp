@@ -8,7 +8,7 @@
 #include "core/error.hpp"
 #include "output/export.hpp"
 #include "output/part_file.hpp"
-#include "output/result_reader.hpp"
+#include "output/stored_answers.hpp"
 
 namespace tpinfer {
 namespace {
@@ -55,7 +55,9 @@ void export_to_file(RowSource& rows, const ExportOptions& options, const ExportC
 
 int run_export(const ExportCommand& command) {
   const ExportOptions options{format_of(command.format), command.openai_object == "chat.completion"};
-  const auto rows = open_result_rows(command.file);
+  std::vector<std::string> damage;
+  const auto rows = open_answers(command.file, &damage);
+  for (const std::string& sentence : damage) fmt::print(stderr, "tpinfer: warning: {}\n", sentence);
   if (command.output == "-")
     export_to_stdout(*rows, options);
   else

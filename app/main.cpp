@@ -80,7 +80,7 @@ void add_diff(CLI::App& app, DiffCommand& diff) {
 }
 
 void add_export(CLI::App& app, ExportCommand& command) {
-  app.add_option("file", command.file, "a result file")->required();
+  app.add_option("file", command.file, "a result file, also of a job that runs or has not ended")->required();
   app.add_option("--format", command.format, "jsonl, csv, text, or openai (lines of a batch output file)")
       ->required()
       ->check(CLI::IsMember({"jsonl", "csv", "text", "openai"}));

@@ -30,6 +30,30 @@ std::vector<AttemptRow> all_attempts(std::vector<AttemptRow> result, const Journ
   return result;
 }
 
+/// Rows of a result in memory.
+class HeldRows : public RowSource {
+ public:
+  explicit HeldRows(RunResult result)
+      : result_(std::move(result)), facts_{result_.run_id, result_.created, result_.model_path} {}
+
+  const RunLabel& facts() const override { return facts_; }
+
+  bool next(PromptRow& prompt, std::vector<AnswerRow>& answers) override {
+    if (prompt_ == result_.prompts.size()) return false;
+    const auto index = static_cast<std::int64_t>(prompt_);
+    prompt = std::move(result_.prompts[prompt_++]);
+    answers.clear();
+    for (; answer_ < result_.answers.size() && result_.answers[answer_].prompt_index == index; ++answer_)
+      answers.push_back(std::move(result_.answers[answer_]));
+    return true;
+  }
+
+ private:
+  RunResult result_;  ///< answers in order of prompt and sample
+  RunLabel facts_;
+  std::size_t prompt_ = 0, answer_ = 0;
+};
+
 }  // namespace
 
 Kinship kinship(const RunResult& result, const JournalHead& head) {
@@ -93,6 +117,12 @@ RunResult read_answers(const fs::path& file, std::vector<std::string>* damage, J
     case Kinship::base: return merge(std::move(result), std::move(*journal));
     default: return named.empty() ? std::move(result) : to_result(std::move(*journal));
   }
+}
+
+std::unique_ptr<RowSource> open_answers(const fs::path& file, std::vector<std::string>* damage) {
+  const bool is_result = without_suffix(file).empty() && !is_there(journal_of(file));
+  if (is_result) return open_result_rows(file);
+  return std::make_unique<HeldRows>(read_answers(file, damage));
 }
 
 }  // namespace tpinfer

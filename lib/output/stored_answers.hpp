@@ -1,11 +1,13 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "output/journal_reader.hpp"
+#include "output/row_source.hpp"
 #include "output/run_result.hpp"
 
 namespace tpinfer {
@@ -28,5 +30,9 @@ RunResult merge(RunResult result, JournalContent journal);
 /// partial. `damage` gets a sentence for each damaged place of a journal. Error(input) as read_result_file has it.
 RunResult read_answers(const std::filesystem::path& file, std::vector<std::string>* damage = nullptr,
                        JournalRows rows = JournalRows::all);
+
+/// The same prompts and answers one after the other: of a result file in parts, of a journal (and a result that it goes
+/// on with) from memory.
+std::unique_ptr<RowSource> open_answers(const std::filesystem::path& file, std::vector<std::string>* damage = nullptr);
 
 }  // namespace tpinfer

@@ -6,7 +6,7 @@ Each round takes one of the small models of tests/data/tokenizers, gives it rand
 flags, and encodes texts of the reference data and texts full of added tokens. Left out, as the reference has no one answer or
 an older table: added tokens that normalize to the same text (which one it finds differs from run to run), decoding of tokens
 with normalized=true (a fault of 0.23), characters younger than Python's own Unicode, and Metaspace's scheme "first" behind
-normalizers that change where a text begins.
+steps that change where a text begins.
 """
 import argparse
 import collections
@@ -94,8 +94,10 @@ def random_document(rng, bases):
                                   ("decoder", decoder, "decoders", 4)):
         if rng.random() < 0.8:
             document[name] = sequence(rng, make, key, most)
-    if any(step["type"] in MOVES_THE_START for step in steps_of(document["normalizer"])):
-        for step in steps_of(document["pre_tokenizer"]):
+    cuts = steps_of(document["pre_tokenizer"])
+    prefixed = [step for step in cuts if step["type"] in ("Metaspace", "ByteLevel")]
+    if len(prefixed) > 1 or any(step["type"] in MOVES_THE_START for step in steps_of(document["normalizer"])):
+        for step in cuts:
             if step.get("prepend_scheme") == "first":
                 step["prepend_scheme"] = "always"
     model = document["model"]

@@ -342,6 +342,16 @@ TEST_F(JournalTest, ResultAndJournalAreReadAsOne) {
     EXPECT_EQ(all.answers.size(), 2U);
     ASSERT_EQ(all.attempts.size(), 2U);
     EXPECT_EQ(all.attempts[1].start, "second");
+    const auto rows = open_answers(name);
+    EXPECT_EQ(rows->facts().run_id, all.run_id);
+    PromptRow row;
+    std::vector<AnswerRow> answers;
+    for (const PromptRow& expected : all.prompts) {
+      ASSERT_TRUE(rows->next(row, answers));
+      EXPECT_EQ(row.id, expected.id);
+      EXPECT_EQ(answers.size(), 1U);
+    }
+    EXPECT_FALSE(rows->next(row, answers));
   }
   fs::remove(result_);
   EXPECT_EQ(read_answers(result_).prompts.size(), 1U);  // the journal's
