@@ -258,9 +258,9 @@ class LongFile(unittest.TestCase):
             grow(p["meta"], ['{"a": 1}'] * n)
             grow(r["prompt_index"], np.flatnonzero(~failed))
             grow(r["text"], [f"answer {i}\n" for i in np.flatnonzero(~failed)])
-            for name in ("sample_index", "text_lossy", "finish_reason", "cumulative_logprob", "t_queued", "t_first_token",
-                         "t_finished", "attempt"):
-                grow(r[name], np.zeros(answers, r[name].dtype))
+            for group, rows in ((p, n), (r, answers)):
+                for name in [name for name, column in group.items() if column.shape == (1,)]:  # all else is 0
+                    grow(group[name], np.zeros(rows, group[name].dtype))
 
     @classmethod
     def tearDownClass(cls):
