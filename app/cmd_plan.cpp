@@ -121,6 +121,8 @@ class PlanCommand {
 
   // The plan is made without the prompts where they cannot be read: a login node may lack them.
   void read_prompts() {
+    if (std::ranges::find(job_.prompts.files, "-") != job_.prompts.files.end())
+      return note_.warning("planned without the prompts: they are to come by standard input");
     try {
       prepare_prompts(job_, prepared_, note_);
     } catch (const Error& e) {

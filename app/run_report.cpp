@@ -46,8 +46,10 @@ void report_end(const Log& log, const RunResult& result, const AnswerBook& book,
     last = std::max(last, row.t_finished);
   }
   const double seconds = std::max(last - first, 0.0);
-  log.info("{} of {} prompts answered, {} failed, {} tokens in {:.2f} s ({:.0f} tok/s)", book.done(), book.total(),
-           book.failed(), book.tokens(), seconds, static_cast<double>(book.tokens()) / std::max(seconds, 1e-9));
+  const auto skipped = std::ranges::count(result.prompts, PromptStatus::skipped, &PromptRow::status);
+  log.info("{} of {} prompts answered, {} failed{}, {} tokens in {:.2f} s ({:.0f} tok/s)", book.done(), book.total(),
+           book.failed(), skipped > 0 ? fmt::format(", {} skipped", skipped) : "", book.tokens(), seconds,
+           static_cast<double>(book.tokens()) / std::max(seconds, 1e-9));
   if (book.left() > 0)
     log.info("stopped early: {} prompts are left; run the same command to go on with them", book.left());
   std::uint64_t peak = 0;

@@ -18,11 +18,6 @@ struct Restricted {
 constexpr Restricted kRestricted[] = {
     {"model.verify_weights", "header, finite"},
     {"model.architecture_plan"},
-    {"prompts.format", "auto, text, jsonl"},
-    {"prompts.chat_template"},
-    {"prompts.system"},
-    {"prompts.select.shard"},
-    {"prompts.on_too_long"},
     {"memory.on_no_fit"},
     {"output.jsonl"},
 };
@@ -40,17 +35,6 @@ bool is_one_of(const std::string& word, std::string_view list) {
   return fmt::format(", {},", list).find(", " + word + ",") != std::string::npos;
 }
 
-// Several prompt files, a pattern, or the standard input.
-std::string prompt_files(const Json& job) {
-  const Json* files = find(job, "prompts.file");
-  if (!files || (files->is_array() && files->empty())) return {};
-  if (files->is_array()) return "a list of files is not supported yet (name one file)";
-  const auto file = files->get<std::string>();
-  if (file == "-") return "the standard input is not supported yet (name a file)";
-  if (file.find_first_of("*?") == std::string::npos) return {};
-  return fmt::format("the pattern {} is not supported yet (name one file)", file);
-}
-
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> unsupported_values(const Json& job) {
@@ -65,7 +49,6 @@ std::vector<std::pair<std::string, std::string>> unsupported_values(const Json& 
                                                  : fmt::format("use one of {}", row.allowed);
     out.emplace_back(row.key, fmt::format("is not supported yet with the value {} ({})", plain(*value), hint));
   }
-  if (auto message = prompt_files(job); !message.empty()) out.emplace_back("prompts.file", std::move(message));
   return out;
 }
 

@@ -5,11 +5,10 @@
 #include <numeric>
 
 #include "backend/factory.hpp"
-#include "core/bytes.hpp"
 #include "core/error.hpp"
 #include "core/units.hpp"
 #include "model/families_tokenizers.hpp"
-#include "runtime/prompts.hpp"
+#include "runtime/prompt_reading.hpp"
 #include "runtime/scheduler.hpp"
 #include "runtime/smallest_change.hpp"
 #include "shard/cuts.hpp"
@@ -43,16 +42,8 @@ void collect_eos_ids(Preparation& p) {
   if (p.tokenizer && p.tokenizer->eos_token_id()) add_ids(p.context.eos_ids, {*p.tokenizer->eos_token_id()});
 }
 
-// `records` may be empty when the prompt file has failed: then a tokenizer is needed as far as anybody knows.
-void load_tokenizer(const Job& job, const std::vector<PromptRecord>& records, Preparation& p, const Log& log) {
+void load_tokenizer(const Job& job, Preparation& p) {
   const std::string& folder = job.model.tokenizer_path();
-  const bool only_ids = !records.empty() && std::ranges::all_of(records, [](const PromptRecord& r) {
-    return r.token_ids || !r.error.empty();
-  });
-  if (only_ids && !Tokenizer::is_in(folder)) {
-    log.warning("{} has no tokenizer: answers will have token ids but no text", folder);
-    return;
-  }
   p.tokenizer = Tokenizer::load(folder, kTokenizerClasses);
   if (!p.model) return;
   if (p.tokenizer->vocab_size() > p.model->spec.vocab) {
@@ -63,86 +54,6 @@ void load_tokenizer(const Job& job, const std::vector<PromptRecord>& records, Pr
   p.context.allowed_ids.resize(static_cast<std::size_t>(p.model->spec.vocab));
   for (std::size_t id = 0; id < p.context.allowed_ids.size(); ++id)
     p.context.allowed_ids[id] = p.tokenizer->has_token(static_cast<std::int32_t>(id)) ? 1 : 0;
-}
-
-std::vector<std::int32_t> encode_prompt(const PromptRecord& record, const Job& job, const Preparation& p) {
-  std::vector<std::int32_t> ids =
-      record.token_ids ? *record.token_ids : p.tokenizer->encode(record.text, job.prompts.add_special_tokens);
-  for (const std::int32_t id : ids)
-    if (p.model && (id < 0 || id >= p.model->spec.vocab))
-      fail_input("{}: the token id {} is outside the vocabulary of {} ids", record.place, id, p.model->spec.vocab);
-  if (ids.empty()) fail_input("{}: the prompt is empty and the model has no begin token to start from", record.place);
-  return ids;
-}
-
-// bad_words as ids, each with and without a space in front.
-std::vector<std::vector<std::int32_t>> bad_word_ids(const SamplingParams& params, const Preparation& p,
-                                                    const std::string& place) {
-  std::vector<std::vector<std::int32_t>> ids;
-  if (!params.bad_words.empty() && !p.tokenizer)
-    fail_input("{}: bad_words needs a tokenizer, which the model folder lacks", place);
-  for (const std::string& word : params.bad_words) {
-    for (const std::string& text : {word, " " + word}) {
-      std::vector<std::int32_t> word_ids = p.tokenizer->encode(text, false);
-      if (!word_ids.empty() && std::ranges::find(ids, word_ids) == ids.end()) ids.push_back(std::move(word_ids));
-    }
-  }
-  return ids;
-}
-
-void check_bias(const SamplingParams& params, std::int64_t vocab, const std::string& place) {
-  for (const auto& [id, bias] : params.logit_bias)
-    if (id < 0 || id >= vocab)
-      fail_input("{}: logit_bias names the token id {}, the vocabulary has {} ids", place, id, vocab);
-}
-
-// New tokens under all limits, and which limit it is.
-void set_limits(Request& request, std::int64_t max_model_len, const std::string& place) {
-  const auto prompt = static_cast<std::int64_t>(request.token_ids.size());
-  const SamplingParams& params = request.params;
-  request.most_new_tokens = params.max_new_tokens;
-  if (params.max_length) {
-    if (*params.max_length <= prompt && params.max_new_tokens > 0)
-      fail_input("{}: the prompt has {} tokens, which leaves nothing of max_length {}", place, prompt,
-                 *params.max_length);
-    request.most_new_tokens = std::min(request.most_new_tokens, *params.max_length - prompt);
-  }
-  const std::int64_t room = max_model_len - prompt;
-  if (room < (params.max_new_tokens > 0 ? 1 : 0))
-    throw Error(
-        ExitCode::input,
-        fmt::format("{}: the prompt has {} tokens, the model takes {} with the answer", place, prompt, max_model_len),
-        "engine.max_model_len, or max_position_embeddings of config.json");
-  if (room < request.most_new_tokens) {
-    request.most_new_tokens = room;
-    request.at_limit = FinishReason::context;
-  }
-}
-
-// Where model or tokenizer have failed, what needs them is left out: nothing of this row will run anyway.
-void prepare_prompt(const PromptRecord& record, const Job& job, std::int64_t max_model_len, Preparation& p) {
-  PromptRow& row = p.prompts.emplace_back();
-  row.id = record.id;
-  row.text = record.text;
-  row.meta = record.meta;
-  Request request{.prompt_index = static_cast<std::int64_t>(p.prompts.size()) - 1,
-                  .id_hash = hash_bytes(record.id),
-                  .token_ids = {},
-                  .params = {}};
-  try {
-    if (!record.error.empty()) throw Error(ExitCode::input, record.error);
-    const bool encodable = record.token_ids || p.tokenizer;
-    if (encodable) request.token_ids = encode_prompt(record, job, p);
-    row.token_ids = request.token_ids;
-    request.params = resolve_sampling(record.params, job.sampling, p.generation_config, record.place);
-    if (p.model) check_bias(request.params, p.model->spec.vocab, record.place);
-    request.bad_words = bad_word_ids(request.params, p, record.place);
-    if (encodable && p.model) set_limits(request, max_model_len, record.place);
-    p.requests.push_back(std::move(request));
-  } catch (const Error& e) {
-    row.status = PromptStatus::failed;
-    row.error = e.what();
-  }
 }
 
 /// Runs the steps of a preparation: the first fault ends it, or with a listener is told and only ends its step.
@@ -205,13 +116,13 @@ void refuse_what_does_not_fit(const MemoryPlan& memory) {
 }
 
 // A sequence longer than a cache of the job's own size cannot run; the others can.
-void fail_prompts_beyond_cache(Preparation& p) {
+void fail_prompts_beyond_cache(Preparation& p, bool skip) {
   std::erase_if(p.requests, [&](const Request& request) {
     const std::int64_t tokens = request.most_tokens();
     const std::int64_t window = p.model->spec.lookback();
     if (blocks_at_once(tokens, p.memory.block_size, window) <= p.memory.kv_blocks) return false;
     PromptRow& row = p.prompts[static_cast<std::size_t>(request.prompt_index)];
-    row.status = PromptStatus::failed;
+    row.status = skip ? PromptStatus::skipped : PromptStatus::failed;
     row.error =
         fmt::format("the prompt needs {} tokens of KV cache with its answer, the cache holds {} (memory.kv_cache)",
                     tokens, p.memory.kv_tokens());
@@ -266,18 +177,31 @@ bool prepare_prompts(const Job& job, Preparation& p, const Log& log, const OnFau
   bool sound = attempt(Part::model, [&] { read_generation_config(job, p); });
   // a fault of the job itself is told once, not by every row
   sound &= attempt(Part::job, [&] { resolve_sampling({}, job.sampling, p.generation_config); });
-  std::vector<PromptRecord> records;
-  const bool read = attempt(Part::prompts, [&] { records = read_prompts(job.prompts); });
-  if (p.model || job.model.tokenizer || is_folder(job.model.path))
-    sound &= attempt(Part::tokenizer, [&] { load_tokenizer(job, records, p, log); });
+  std::optional<ChatPrompts> chat;
+  std::optional<PromptStream> stream;
+  sound &= attempt(Part::prompts, [&] {
+    chat.emplace(job.prompts, job.model.tokenizer_path());
+    stream.emplace(job.prompts, *chat);
+  });
+  const bool has_folder = p.model || job.model.tokenizer || is_folder(job.model.path);
+  // a folder without one will do for prompts that are token ids
+  const bool has_tokenizer = Tokenizer::is_in(job.model.tokenizer_path());
+  if (has_folder && has_tokenizer) sound &= attempt(Part::tokenizer, [&] { load_tokenizer(job, p); });
   collect_eos_ids(p);
-  std::int64_t max_model_len = 0;
-  if (p.model) {
-    max_model_len =
-        std::min(job.engine.max_model_len.value_or(p.model->spec.max_positions), p.model->spec.max_positions);
-  }
-  for (const PromptRecord& record : records) prepare_prompt(record, job, max_model_len, p);
-  return sound && read;
+  bool lacks_tokenizer = true;
+  if (stream)
+    sound &= attempt(Part::prompts, [&] {
+      const EncodingTerms terms{.job = job,
+                                .generation_config = p.generation_config,
+                                .spec = p.model ? &p.model->spec : nullptr,
+                                .tokenizer = p.tokenizer ? &*p.tokenizer : nullptr};
+      lacks_tokenizer = read_all_prompts(*stream, terms, p, log);
+      chat->check();
+    });
+  if (!has_folder || has_tokenizer) return sound;
+  if (lacks_tokenizer) return attempt(Part::tokenizer, [&] { load_tokenizer(job, p); }) && sound;
+  log.warning("{} has no tokenizer: answers will have token ids but no text", job.model.tokenizer_path());
+  return sound;
 }
 
 Preparation prepare(const Job& job, const std::vector<std::uint64_t>& budgets, Device device, const Log& log,
@@ -301,7 +225,7 @@ Preparation prepare(const Job& job, const std::vector<std::uint64_t>& budgets, D
     p.memory = plan_memory(spec, p.plan, terms);
     if (!p.memory.fits) p.memory.hint = smallest_change(*p.model, terms, ranks);
     refuse_what_does_not_fit(p.memory);
-    if (prompts) fail_prompts_beyond_cache(p);
+    if (prompts) fail_prompts_beyond_cache(p, job.prompts.on_too_long == TooLong::skip);
   });
   return p;
 }

@@ -125,7 +125,10 @@ std::int64_t samples_of(std::span<const Request> requests) {
 }
 
 RequestList::RequestList(std::vector<Request> requests) : requests_(std::move(requests)), left_(samples_of(requests_)) {
-  std::ranges::stable_sort(requests_, std::ranges::greater{}, work);
+  // in place: a stable sort would take the memory of all requests once more
+  std::ranges::sort(requests_, [](const Request& a, const Request& b) {
+    return std::pair(-work(a), a.prompt_index) < std::pair(-work(b), b.prompt_index);
+  });
 }
 
 std::vector<Request> RequestList::take(std::int64_t most) {

@@ -209,13 +209,13 @@ bool ChatTemplate::exists(const fs::path& folder) {
   return found != config.end() && !found->is_null();
 }
 
-const jinja::Template& ChatTemplate::choose(bool with_tools) const {
-  auto found = with_tools ? templates_.find(kToolUse) : templates_.end();
-  if (found == templates_.end()) found = templates_.find(kDefault);
+const jinja::Template& ChatTemplate::choose(bool with_tools, const std::optional<std::string>& name) const {
+  auto found = name ? templates_.find(*name) : with_tools ? templates_.find(kToolUse) : templates_.end();
+  if (found == templates_.end() && !name) found = templates_.find(kDefault);
   if (found == templates_.end()) {
     std::vector<std::string> names;
-    for (const auto& [name, entry] : templates_) names.push_back(name);
-    fail_input("of the chat templates {} none is named \"{}\"", fmt::join(names, ", "), kDefault);
+    for (const auto& [known, entry] : templates_) names.push_back(known);
+    fail_input("of the chat templates {} none is named \"{}\"", fmt::join(names, ", "), name.value_or(kDefault));
   }
   if (const auto* error = std::get_if<jinja::TemplateError>(&found->second)) throw *error;
   return std::get<jinja::Template>(found->second);
@@ -236,7 +236,7 @@ std::string ChatTemplate::render(const Conversation& conversation) const {
     for (const auto& item : conversation.variables->get_ref<const Json::object_t&>())
       variables.emplace_back(item.first, &item.second);
   const bool with_tools = conversation.tools && !conversation.tools->is_null();
-  return choose(with_tools).render(variables, format_now);
+  return choose(with_tools, conversation.template_name).render(variables, format_now);
 }
 
 }  // namespace tpinfer

@@ -20,6 +20,8 @@ struct Conversation {
   const Json* documents = nullptr;
   bool add_generation_prompt = true;
   const Json* variables = nullptr;  // an object: more variables; they win over special tokens
+  /// Of the model's named templates; absent: tool_use where there are tools and a template for them, else default.
+  std::optional<std::string> template_name = std::nullopt;
 };
 
 /// The chat template of a model, or of a job. Constant after it is made: any number of threads may render at once.
@@ -48,7 +50,7 @@ class ChatTemplate {
   void read_config(const std::filesystem::path& folder, bool with_templates);
   void read_files(const std::filesystem::path& folder);
   void check_default(const std::filesystem::path& folder) const;
-  const jinja::Template& choose(bool with_tools) const;
+  const jinja::Template& choose(bool with_tools, const std::optional<std::string>& name) const;
 
   std::map<std::string, Entry> templates_;  // by name: default, tool_use ...
   std::vector<std::pair<std::string, Json>> special_tokens_;

@@ -13,9 +13,10 @@ MOST_LINES = 420  # 400 is the aim
 CORE_ONLY = "checkpoint model comm backend memory text job output".split()
 MAY_INCLUDE = {"core": {"core"}, **{module: {"core", module} for module in CORE_ONLY}}
 MAY_INCLUDE["shard"] = {"core", "model", "checkpoint", "shard"}
+MAY_INCLUDE["prompts"] = {"core", "job", "text", "output", "prompts"}
 MAY_INCLUDE["runtime"] = {*MAY_INCLUDE, "runtime"}
 # The header of a library that one module alone knows.
-OWNERS = {"mpi.h": "comm", "hdf5.h": "output", "yaml-cpp/yaml.h": "job", "hwloc.h": "backend"}
+OWNERS = {"mpi.h": "comm", "hdf5.h": "output", "yaml-cpp/yaml.h": "job", "hwloc.h": "backend", "zlib.h": "prompts"}
 
 FAMILIES = "Mixtral Qwen BigCode StarCoder Llama Mistral Falcon Bloom Gemma Phi".split()
 # A name as a word of its own, or as a part of a CamelCase or snake_case word ("TinyLlama", "llama_row", not "philox").
