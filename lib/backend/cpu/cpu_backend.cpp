@@ -57,8 +57,9 @@ CpuBackendImpl::CpuBackendImpl(KernelSet set, int threads)
     : set_(set),
       kernels_(kernels_of(set)),
       team_(threads),
+      scratch_(static_cast<std::size_t>(threads)),
       attention_(kernels_, team_),
-      mixture_(set, kernels_, team_) {}
+      mixture_(set, kernels_, team_, scratch_) {}
 
 template <class Body>
 void CpuBackendImpl::share(std::int64_t count, std::int64_t cost, const Body& body) {
@@ -121,12 +122,12 @@ void CpuBackendImpl::norm(const Tensor& x, const NormParams& params, const Tenso
 }
 
 void CpuBackendImpl::matmul(const PackedMatrix& w, const Tensor& x, const float* bias, const Tensor& y) {
-  cpu_matmul(set_, team_, as_cpu(w), x, bias, y);
+  cpu_matmul(set_, team_, as_cpu(w), x, bias, y, scratch_);
 }
 
 void CpuBackendImpl::matmul_partial(const PackedMatrix& w, const Tensor& x, const Tensor& partials) {
-  if (partials.dtype == DType::float32) return cpu_matmul(set_, team_, as_cpu(w), x, nullptr, partials);
-  cpu_matmul_partial(set_, team_, as_cpu(w), x, {.totals = doubles_of(partials)});
+  if (partials.dtype == DType::float32) return cpu_matmul(set_, team_, as_cpu(w), x, nullptr, partials, scratch_);
+  cpu_matmul_partial(set_, team_, as_cpu(w), x, {.totals = doubles_of(partials)}, scratch_);
 }
 
 void CpuBackendImpl::rotate_and_store(const Tensor& qkv, const AttentionHeads& heads, const RopeTable& rope,
@@ -174,11 +175,11 @@ void CpuBackendImpl::add_residual(const Tensor& residual, const float* total, co
 
 void CpuBackendImpl::add_rows(const PackedMatrix& table, const std::int32_t* index, const Tensor& residual) {
   const CpuMatrix& matrix = as_cpu(table);
-  std::vector<float> row(static_cast<std::size_t>(residual.cols));
+  row_.resize(static_cast<std::size_t>(residual.cols));
   for (std::int64_t r = 0; r < residual.rows; ++r) {
-    matrix.copy_row(index[r], row.data());
+    matrix.copy_row(index[r], row_.data());
     float* to = residual.floats() + r * residual.cols;
-    for (std::int64_t c = 0; c < residual.cols; ++c) to[c] += row[static_cast<std::size_t>(c)];
+    for (std::int64_t c = 0; c < residual.cols; ++c) to[c] += row_[static_cast<std::size_t>(c)];
   }
 }
 

@@ -54,8 +54,10 @@ class CpuBackendImpl final : public CpuBackend {
   KernelSet set_;
   const CpuKernels& kernels_;
   ThreadTeam team_;
+  std::vector<ProductScratch> scratch_;  ///< [threads]
   CpuAttention attention_;
   CpuMixture mixture_;
+  std::vector<float> row_;  ///< of add_rows
   std::unordered_map<void*, HugeMemory> allocations_;
 };
 

@@ -7,8 +7,11 @@
 namespace tpinfer {
 namespace {
 
+/// Experts whose weights lie on the stack.
+constexpr std::int64_t kNearExperts = 512;
+
 // Softmax in place; the sum in ascending order.
-void softmax(std::vector<float>& values, Exponentials exponentials) {
+void softmax(std::span<float> values, Exponentials exponentials) {
   const float best = *std::ranges::max_element(values);
   for (float& v : values) v -= best;
   exponentials(values.data(), values.data(), static_cast<std::int64_t>(values.size()));
@@ -18,8 +21,8 @@ void softmax(std::vector<float>& values, Exponentials exponentials) {
 }
 
 void route_row(const float* logits, const RoutingParams& params, Exponentials exponentials, std::int32_t* experts,
-               float* weights, std::vector<float>& scratch) {
-  scratch.assign(logits, logits + params.experts);
+               float* weights, std::span<float> scratch) {
+  std::copy_n(logits, params.experts, scratch.begin());
   softmax(scratch, exponentials);
   float sum = 0;
   for (std::int64_t k = 0; k < params.per_token; ++k) {
@@ -47,7 +50,10 @@ void cpu_route(ParallelFor& parallel, Exponentials exponentials, const Tensor& l
     throw Error(ExitCode::internal, fmt::format("{} slots and {} logits for {} experts, {} a token", routing.slots,
                                                 logits.cols, params.experts, params.per_token));
   parallel.run(logits.rows, 1, [&](std::int64_t begin, std::int64_t end) {
-    std::vector<float> scratch;
+    float near[kNearExperts];
+    std::vector<float> far;
+    if (params.experts > kNearExperts) far.resize(static_cast<std::size_t>(params.experts));
+    const std::span<float> scratch(far.empty() ? near : far.data(), static_cast<std::size_t>(params.experts));
     for (std::int64_t row = begin; row < end; ++row)
       route_row(logits.floats() + row * logits.cols, params, exponentials, routing.experts + row * routing.slots,
                 routing.weights + row * routing.slots, scratch);
@@ -61,9 +67,9 @@ void ExpertGroups::group(const Routing& routing, std::int64_t row_count, std::in
   for (std::size_t e = 0; e < static_cast<std::size_t>(experts); ++e) begin[e + 1] += begin[e];
   rows.resize(static_cast<std::size_t>(entries));
   weights.resize(static_cast<std::size_t>(entries));
-  std::vector<std::int64_t> at(begin.begin(), begin.end() - 1);
+  at_.assign(begin.begin(), begin.end() - 1);
   for (std::int64_t i = 0; i < entries; ++i) {
-    const auto to = static_cast<std::size_t>(at[static_cast<std::size_t>(routing.experts[i])]++);
+    const auto to = static_cast<std::size_t>(at_[static_cast<std::size_t>(routing.experts[i])]++);
     rows[to] = static_cast<std::int32_t>(i / routing.slots);
     weights[to] = routing.weights[i];
   }

@@ -24,6 +24,9 @@ struct ExpertGroups {
   std::vector<std::int64_t> begin;  ///< [experts + 1]
 
   void group(const Routing& routing, std::int64_t row_count, std::int64_t experts);
+
+ private:
+  std::vector<std::int64_t> at_;  ///< next entry of each expert
 };
 
 }  // namespace tpinfer

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "backend/cpu/packed_matrix.hpp"
+#include "backend/cpu/product_scratch.hpp"
 #include "backend/factory.hpp"
 #include "core/parallel_for.hpp"
 
@@ -10,9 +12,10 @@ namespace tpinfer {
 
 /// y [rows, w.rows] (float32) = x [rows, w.cols] w^T + bias [w.rows] or null. x is bfloat16 for bfloat16 weights,
 /// otherwise float32. An output is one float32 sum over ascending channels, the same bits for any number of rows and
-/// threads. Error(internal) for shapes and types that do not match.
+/// threads. Error(internal) for shapes and types that do not match. `scratch`: one for each thread, to be kept from
+/// call to call; without any, memory is taken for this one.
 void cpu_matmul(KernelSet set, ParallelFor& parallel, const CpuMatrix& w, const Tensor& x, const float* bias,
-                const Tensor& y);
+                const Tensor& y, std::span<ProductScratch> scratch = {});
 
 /// Where the partial sums of a row-parallel product go.
 struct PartialSums {
@@ -29,7 +32,7 @@ void clear_rows(const PartialSums& sums, std::int64_t rows, std::int64_t cols, s
 
 /// Sums over the leaves of w of (leaf sum rounded to the grid), or plain sums; zeros when w has no columns.
 void cpu_matmul_partial(KernelSet set, ParallelFor& parallel, const CpuMatrix& w, const Tensor& x,
-                        const PartialSums& sums);
+                        const PartialSums& sums, std::span<ProductScratch> scratch = {});
 
 /// partials [batch.rows, table.cols] (float64 or float32) = row tokens[r] - first_id of the table, or zeros when it is
 /// not in it. -0 becomes +0.

@@ -63,10 +63,11 @@ void CpuMixture::divide_up(bool fused) {
 }
 
 void CpuMixture::run_segment(const MixtureWork& work, const Segment& segment, std::int64_t begin, std::int64_t end,
-                             bool fused, Product::Scratch& scratch, std::vector<float>& near) const {
+                             bool fused, ProductScratch& scratch) const {
   const Active& active = active_[segment.active];
   const Product& product = products_[segment.active];
   if (!fused) return product.run_block(segment.row, segment.rows, begin, end, scratch);
+  std::vector<float>& near = scratch.near;
   near.resize(std::max(near.size(), static_cast<std::size_t>(segment.rows * kNearStride)));
   const ProductWindow gate{near.data(), kNearStride};
   const ProductWindow up{near.data() + kGroup * kPanelRows, kNearStride};
@@ -98,25 +99,29 @@ void CpuMixture::activate_all(const MixtureWork& work) const {
 }
 
 // Threads get equal shares of the cost, each of adjacent panels.
+void CpuMixture::run_up_share(const MixtureWork& work, bool fused, std::int64_t thread) const {
+  const std::int64_t threads = std::ssize(scratch_);
+  ProductScratch& scratch = scratch_[static_cast<std::size_t>(thread)];
+  scratch.begin();
+  const std::int64_t from = cost_ * thread / threads;
+  const std::int64_t to = cost_ * (thread + 1) / threads;
+  std::int64_t at = 0;  // cost before the segment
+  for (const Segment& segment : segments_) {
+    // the panel that a border falls into belongs to the share before it
+    const std::int64_t unit = segment.cost * products_[segment.active].panel_group();
+    const auto panel_at = [&](std::int64_t border) {
+      const std::int64_t units = std::max<std::int64_t>(0, border - at + unit - 1) / unit;
+      return std::min(segment.panels, units * products_[segment.active].panel_group());
+    };
+    if (panel_at(from) < panel_at(to)) run_segment(work, segment, panel_at(from), panel_at(to), fused, scratch);
+    at += segment.panels * segment.cost;
+  }
+}
+
 void CpuMixture::run_up(const MixtureWork& work, bool fused) {
   divide_up(fused);
-  const std::int64_t threads = parallel_.threads();
-  parallel_.run(threads, 1, [&](std::int64_t first, std::int64_t last) {
-    Product::Scratch scratch;
-    std::vector<float> near;
-    const std::int64_t from = cost_ * first / threads;
-    const std::int64_t to = cost_ * last / threads;
-    std::int64_t at = 0;  // cost before the segment
-    for (const Segment& segment : segments_) {
-      // the panel that a border falls into belongs to the share before it
-      const std::int64_t unit = segment.cost * products_[segment.active].panel_group();
-      const auto panel_at = [&](std::int64_t border) {
-        const std::int64_t units = std::max<std::int64_t>(0, border - at + unit - 1) / unit;
-        return std::min(segment.panels, units * products_[segment.active].panel_group());
-      };
-      if (panel_at(from) < panel_at(to)) run_segment(work, segment, panel_at(from), panel_at(to), fused, scratch, near);
-      at += segment.panels * segment.cost;
-    }
+  parallel_.run(std::ssize(scratch_), 1, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t thread = first; thread < last; ++thread) run_up_share(work, fused, thread);
   });
 }
 
@@ -137,13 +142,20 @@ void CpuMixture::run_down(const MixtureWork& work) {
     products_.emplace_back(set_, *a.down, ProductInputs{&a.activated, nullptr, a.rows}, nullptr, mine,
                            parallel_.threads());
   }
-  const std::int64_t cols = partials.cols;
-  parallel_.run((cols + kPanelRows - 1) / kPanelRows, 1, [&](std::int64_t begin, std::int64_t end) {
-    clear_rows(out, partials.rows, cols, begin * kPanelRows, std::min(end * kPanelRows, cols));
-    Product::Scratch scratch;
+  const std::int64_t panels = (partials.cols + kPanelRows - 1) / kPanelRows;
+  const std::int64_t threads = std::min<std::int64_t>(std::ssize(scratch_), panels);
+  const auto do_share = [&](std::int64_t thread) {
+    const std::int64_t begin = panels * thread / threads;
+    const std::int64_t end = panels * (thread + 1) / threads;
+    clear_rows(out, partials.rows, partials.cols, begin * kPanelRows, std::min(end * kPanelRows, partials.cols));
+    ProductScratch& scratch = scratch_[static_cast<std::size_t>(thread)];
+    scratch.begin();
     for (const Product& product : products_)
       for (std::int64_t row = 0; row < product.rows(); row += product.row_block())
         product.run_block(row, std::min(product.row_block(), product.rows() - row), begin, end, scratch);
+  };
+  parallel_.run(threads, 1, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t thread = first; thread < last; ++thread) do_share(thread);
   });
 }
 

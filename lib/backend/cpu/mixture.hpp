@@ -28,8 +28,9 @@ class CpuMixture {
   /// Bytes that a thread holds during run().
   static const std::uint64_t kNearBytes;
 
-  CpuMixture(KernelSet set, const CpuKernels& kernels, ParallelFor& parallel)
-      : set_(set), kernels_(kernels), parallel_(parallel) {}
+  /// `scratch`: one for each thread of `parallel`.
+  CpuMixture(KernelSet set, const CpuKernels& kernels, ParallelFor& parallel, std::span<ProductScratch> scratch)
+      : set_(set), kernels_(kernels), parallel_(parallel), scratch_(scratch) {}
 
   /// Error(internal) for shapes and types that do not match.
   void run(const MixtureWork& work);
@@ -56,14 +57,16 @@ class CpuMixture {
   void find_active(const MixtureWork& work);
   void divide_up(bool fused);
   void run_up(const MixtureWork& work, bool fused);
+  void run_up_share(const MixtureWork& work, bool fused, std::int64_t thread) const;
   void run_segment(const MixtureWork& work, const Segment& segment, std::int64_t begin, std::int64_t end, bool fused,
-                   Product::Scratch& scratch, std::vector<float>& near) const;
+                   ProductScratch& scratch) const;
   void activate_all(const MixtureWork& work) const;
   void run_down(const MixtureWork& work);
 
   KernelSet set_;
   const CpuKernels& kernels_;
   ParallelFor& parallel_;
+  std::span<ProductScratch> scratch_;
   ExpertGroups groups_;
   std::vector<Active> active_;
   std::vector<Product> products_;  ///< of the active experts, in the phase at work

@@ -9,6 +9,12 @@
 namespace tpinfer {
 namespace {
 
+/// For many rows the channels are done in chunks of about this many: the inputs of a block of rows and the weights of a
+/// panel then stay in the second level cache together.
+constexpr std::int64_t kChunk = 2048;
+/// Exact sums are fetched and put back at every chunk, and take twice the room.
+constexpr std::int64_t kExactChunk = 4096;
+
 std::vector<Leaf> make_leaves(const MatrixSpec& spec) {
   const std::vector<std::int64_t> whole{spec.cols};
   std::vector<Leaf> leaves;
@@ -28,6 +34,25 @@ std::vector<Leaf> make_leaves(const MatrixSpec& spec) {
   return leaves;
 }
 
+MatmulChunks make_chunks(const std::vector<Leaf>& leaves, std::int64_t most, bool divide_leaves) {
+  MatmulChunks made;
+  for (const Leaf& leaf : leaves) {
+    // A leaf of an exact sum is never divided: its sum has nowhere to wait.
+    const std::int64_t part = divide_leaves ? most : leaf.channels;
+    for (std::int64_t k = 0; k < leaf.channels; k += part) {
+      const std::int64_t channels = std::min(part, leaf.channels - k);
+      if (made.chunks.empty() || made.chunks.back().channels + channels > most)
+        made.chunks.push_back({leaf.first_col + k, 0, leaf.offset + k, std::ssize(made.pieces), 0});
+      MatmulChunk& chunk = made.chunks.back();
+      made.pieces.push_back({leaf.offset + k - chunk.offset, leaf.first_col + k - chunk.first_col, channels});
+      ++chunk.pieces;
+      chunk.channels += channels;
+      made.longest = std::max(made.longest, chunk.channels);
+    }
+  }
+  return made;
+}
+
 }  // namespace
 
 CpuMatrix::CpuMatrix(MatrixSpec wanted) : PackedMatrix(std::move(wanted)) {
@@ -43,6 +68,8 @@ CpuMatrix::CpuMatrix(MatrixSpec wanted) : PackedMatrix(std::move(wanted)) {
     for (const Leaf& leaf : leaves_)
       panel_bytes_ += channel_bytes_ * (s.dtype == DType::bfloat16 ? (leaf.channels + 1) / 2 * 2 : leaf.channels);
     bytes = panels() * panel_bytes_;
+    chunks_ = {make_chunks(leaves_, s.cols, false), make_chunks(leaves_, kExactChunk, false),
+               make_chunks(leaves_, kChunk, true)};
   }
   memory_ = HugeMemory(static_cast<std::size_t>(bytes));
 }

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "backend/backend.hpp"
 #include "backend/cpu/huge_memory.hpp"
+#include "backend/cpu/matmul_kernel.hpp"
 #include "core/parallel_for.hpp"
 
 namespace tpinfer {
@@ -18,6 +20,25 @@ struct Leaf {
   std::int64_t first_col = 0;
   std::int64_t channels = 0;
   std::int64_t offset = 0;  ///< first channel in a panel, padding of earlier leaves counted
+};
+
+/// Channels that a product does at a time: some leaves, or part of one.
+struct MatmulChunk {
+  std::int64_t first_col = 0;
+  std::int64_t channels = 0;
+  std::int64_t offset = 0;  ///< channel in the panel
+  std::int64_t first_piece = 0;
+  std::int64_t pieces = 0;
+};
+
+/// How the channels of a matrix are divided: not at all, for exact sums (leaves stay whole), for plain ones.
+enum class Chunking : std::size_t { whole, exact, plain };
+
+/// The channels of a matrix in one of these ways, made once so that a product takes no memory.
+struct MatmulChunks {
+  std::vector<MatmulChunk> chunks;
+  std::vector<MatmulPiece> pieces;  ///< of all chunks
+  std::int64_t longest = 0;         ///< channels
 };
 
 /// Weights as the CPU kernels read them: panels of 32 output rows, one after the other, the last one filled up with
@@ -40,6 +61,7 @@ class CpuMatrix final : public PackedMatrix {
   std::int64_t panel_bytes() const noexcept { return panel_bytes_; }
   /// The leaves in ascending order, empty ones left out; one for a column-parallel matrix.
   std::span<const Leaf> leaves() const noexcept { return leaves_; }
+  const MatmulChunks& chunks(Chunking chunking) const noexcept { return chunks_[static_cast<std::size_t>(chunking)]; }
   /// Channel `channel` (padding counted) of a panel; of a pair's first half only.
   const std::byte* panel(std::int64_t panel, std::int64_t channel) const noexcept {
     return memory_.data() + panel * panel_bytes_ + channel * channel_bytes_;
@@ -54,7 +76,8 @@ class CpuMatrix final : public PackedMatrix {
   void load_panel(std::int64_t panel, std::int64_t first_row, std::int64_t first_col, const StoredMatrix& from);
 
   std::vector<Leaf> leaves_;
-  std::int64_t channel_bytes_ = 0;  ///< 32 elements
+  std::array<MatmulChunks, 3> chunks_;  ///< by Chunking
+  std::int64_t channel_bytes_ = 0;      ///< 32 elements
   std::int64_t panel_bytes_ = 0;
   HugeMemory memory_;
 };

@@ -8,11 +8,6 @@
 namespace tpinfer {
 namespace {
 
-/// For many rows the channels are done in chunks of about this many: the inputs of a block of rows and the weights of a
-/// panel then stay in the second level cache together.
-constexpr std::int64_t kChunk = 2048;
-/// Exact sums are fetched and put back at every chunk, and take twice the room.
-constexpr std::int64_t kExactChunk = 4096;
 constexpr std::int64_t kInputBytes = 1 << 20;
 constexpr std::int64_t kInputGap = 64;  // rows a power of two apart would share cache lines
 /// Weights are fetched this far ahead when they pass by only once.
@@ -24,6 +19,11 @@ const MatmulKernel& kernel_for(KernelSet set, DType dtype) {
                                  : set == KernelSet::avx2 ? kAvx2Matmul
                                                           : kAvx512Matmul;
   return dtype == DType::float32 ? kernels.float32 : dtype == DType::float16 ? kernels.float16 : kernels.bfloat16;
+}
+
+Chunking chunking_for(const MatmulKernel& kernel, std::int64_t rows, const PartialSums& out) {
+  if (rows <= kernel.tile_rows) return Chunking::whole;
+  return out.totals != nullptr ? Chunking::exact : Chunking::plain;
 }
 
 #if defined(__x86_64__)
@@ -51,44 +51,28 @@ struct Product::Task {
   std::int64_t rows = 0;
   std::int64_t begin = 0;
   std::int64_t end = 0;  ///< past its last panel
-  Scratch& scratch;
+  ProductScratch& scratch;
   const ProductWindow* window = nullptr;
 };
 
 Product::Product(KernelSet set, const CpuMatrix& w, const ProductInputs& in, const float* bias, const PartialSums& out,
                  int threads)
-    : kernel_(kernel_for(set, w.spec().dtype)), w_(w), in_(in), bias_(bias), out_(out) {
+    : kernel_(kernel_for(set, w.spec().dtype)),
+      w_(w),
+      in_(in),
+      bias_(bias),
+      out_(out),
+      chunks_(w.chunks(chunking_for(kernel_, in.rows, out))) {
   check_inputs(w, *in.x);
   widen_ = in.x->dtype == DType::bfloat16 && kernel_.float_inputs;
   stage_ = widen_ || in.rows_of != nullptr;
   input_bytes_ = in.x->dtype == DType::float32 || widen_ ? 4 : 2;
-  make_chunks();
   choose_row_block(threads);
 }
 
-void Product::make_chunks() {
-  const std::int64_t most = in_.rows <= kernel_.tile_rows ? w_.spec().cols
-                            : out_.totals != nullptr      ? kExactChunk
-                                                          : kChunk;
-  for (const Leaf& leaf : w_.leaves()) {
-    // A leaf of an exact sum is never divided: its sum has nowhere to wait.
-    const std::int64_t part = out_.totals != nullptr ? leaf.channels : most;
-    for (std::int64_t k = 0; k < leaf.channels; k += part) {
-      const std::int64_t channels = std::min(part, leaf.channels - k);
-      if (chunks_.empty() || chunks_.back().channels + channels > most)
-        chunks_.push_back({leaf.first_col + k, 0, leaf.offset + k, {}});
-      Chunk& chunk = chunks_.back();
-      chunk.pieces.push_back({leaf.offset + k - chunk.offset, leaf.first_col + k - chunk.first_col, channels});
-      chunk.channels += channels;
-    }
-  }
-}
-
 void Product::choose_row_block(int threads) {
-  std::int64_t longest = 1;
-  for (const Chunk& c : chunks_) longest = std::max(longest, c.channels);
   const std::int64_t tile = kernel_.tile_rows;
-  const std::int64_t fit = kInputBytes / (longest * input_bytes_);
+  const std::int64_t fit = kInputBytes / (std::max<std::int64_t>(1, chunks_.longest) * input_bytes_);
   row_block_ = std::clamp(fit, std::min<std::int64_t>(2 * tile, kMostRowBlock), kMostRowBlock);
   if (w_.panels() * ((in_.rows + row_block_ - 1) / row_block_) < 4 * threads)  // too few panels to divide
     row_block_ = std::min(row_block_, 2 * tile);
@@ -103,48 +87,55 @@ std::uint64_t Product::most_scratch_bytes(std::int64_t cols) noexcept {
                                     kMostRowBlock * (kInputGap + kPanelRows * 12));  // and the last panel's outputs
 }
 
-void Product::run(ParallelFor& parallel) const {
+void Product::run(ParallelFor& parallel, std::span<ProductScratch> scratch) const {
   const std::int64_t panels = w_.panels();
-  const std::int64_t row_blocks = (in_.rows + row_block_ - 1) / row_block_;
-  parallel.run(panels * row_blocks, 1, [&](std::int64_t begin, std::int64_t end) {
-    Scratch scratch;
-    while (begin < end) {
+  const std::int64_t pieces = panels * ((in_.rows + row_block_ - 1) / row_block_);
+  const std::int64_t threads = std::min<std::int64_t>(std::ssize(scratch), pieces);
+  const auto do_share = [&](std::int64_t thread) {
+    ProductScratch& own = scratch[static_cast<std::size_t>(thread)];
+    own.begin();
+    const std::int64_t end = pieces * (thread + 1) / threads;
+    for (std::int64_t begin = pieces * thread / threads; begin < end;) {
       const std::int64_t block = begin / panels;
       const std::int64_t stop = std::min(end, (block + 1) * panels);
       const std::int64_t row = block * row_block_;
-      run_block(row, std::min(row_block_, in_.rows - row), begin - block * panels, stop - block * panels, scratch);
+      run_block(row, std::min(row_block_, in_.rows - row), begin - block * panels, stop - block * panels, own);
       begin = stop;
     }
+  };
+  parallel.run(threads, 1, [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t thread = first; thread < last; ++thread) do_share(thread);
   });
 }
 
-void Product::run_block(std::int64_t row, std::int64_t rows, std::int64_t begin, std::int64_t end, Scratch& scratch,
-                        const ProductWindow* window) const {
+void Product::run_block(std::int64_t row, std::int64_t rows, std::int64_t begin, std::int64_t end,
+                        ProductScratch& scratch, const ProductWindow* window) const {
   const Task task{row, rows, begin, end, scratch, window};
   const bool tail = window == nullptr && end == w_.panels() && w_.spec().rows % kPanelRows != 0;
   const auto tail_size = static_cast<std::size_t>(rows * kPanelRows);
-  if (tail && out_.totals == nullptr) scratch.tail_sums_ = std::make_unique<float[]>(tail_size);
-  if (tail && out_.totals != nullptr) scratch.tail_totals_ = std::make_unique<double[]>(tail_size);
+  if (tail && out_.totals == nullptr) scratch.tail_sums_.assign(tail_size, 0.0F);
+  if (tail && out_.totals != nullptr) scratch.tail_totals_.assign(tail_size, 0.0);
   if (tail && out_.accumulate) {
-    copy_tail(task, scratch.tail_sums_.get(), out_.sums, false);
-    copy_tail(task, scratch.tail_totals_.get(), out_.totals, false);
+    copy_tail(task, scratch.tail_sums_.data(), out_.sums, false);
+    copy_tail(task, scratch.tail_totals_.data(), out_.totals, false);
   }
-  if (rows <= kernel_.tile_rows && chunks_.size() == 1) {  // the weights pass by once
+  if (rows <= kernel_.tile_rows && chunks_.chunks.size() == 1) {  // the weights pass by once
     const std::int64_t together = rows == 1 ? kernel_.panels : 1;
     stage(task, 0, in_.x->cols);
-    for (std::int64_t p = begin; p < end; p += together) run_panels(task, chunks_[0], p, std::min(together, end - p));
+    for (std::int64_t p = begin; p < end; p += together)
+      run_panels(task, chunks_.chunks[0], p, std::min(together, end - p));
   } else {
-    for (const Chunk& chunk : chunks_) {
+    for (const MatmulChunk& chunk : chunks_.chunks) {
       stage(task, chunk.first_col, chunk.channels);
       for (std::int64_t p = begin; p < end; ++p) run_panels(task, chunk, p, 1);
     }
   }
   if (!tail) return;
-  copy_tail(task, scratch.tail_sums_.get(), out_.sums, true);
-  copy_tail(task, scratch.tail_totals_.get(), out_.totals, true);
+  copy_tail(task, scratch.tail_sums_.data(), out_.sums, true);
+  copy_tail(task, scratch.tail_totals_.data(), out_.totals, true);
 }
 
-void Product::run_panels(const Task& task, const Chunk& chunk, std::int64_t panel, std::int64_t count) const {
+void Product::run_panels(const Task& task, const MatmulChunk& chunk, std::int64_t panel, std::int64_t count) const {
   const bool tail = task.window == nullptr && panel + count == w_.panels() && w_.spec().rows % kPanelRows != 0;
   if (tail && count > 1) {  // the last panel has its outputs elsewhere
     run_panels(task, chunk, panel, count - 1);
@@ -155,9 +146,9 @@ void Product::run_panels(const Task& task, const Chunk& chunk, std::int64_t pane
   block.panel_bytes = w_.panel_bytes();
   block.panels = count;
   block.rows = task.rows;
-  block.pieces = chunk.pieces.data();
-  block.piece_count = static_cast<std::int64_t>(chunk.pieces.size());
-  block.first = &chunk == chunks_.data() && !out_.accumulate;
+  block.pieces = chunks_.pieces.data() + chunk.first_piece;
+  block.piece_count = chunk.pieces;
+  block.first = &chunk == chunks_.chunks.data() && !out_.accumulate;
   if (task.rows <= kernel_.tile_rows)
     block.next = block.weights + kFetchAhead;
   else
@@ -170,7 +161,7 @@ void Product::run_panels(const Task& task, const Chunk& chunk, std::int64_t pane
     block.x_stride = in_.x->cols * input_bytes_;
   }
   set_outputs(task, block, panel, tail);
-  if (!tail && &chunk == &chunks_.back() && bias_ != nullptr) block.bias = bias_ + panel * kPanelRows;
+  if (!tail && &chunk == &chunks_.chunks.back() && bias_ != nullptr) block.bias = bias_ + panel * kPanelRows;
   kernel_.run(block);
 }
 
@@ -190,9 +181,9 @@ void Product::set_outputs(const Task& task, MatmulBlock& block, std::int64_t pan
     block.rows_to = out_.rows + task.row;
   }
   if (out_.totals != nullptr)
-    block.totals = (tail ? task.scratch.tail_totals_.get() : out_.totals) + at;
+    block.totals = (tail ? task.scratch.tail_totals_.data() : out_.totals) + at;
   else
-    block.sums = (tail ? task.scratch.tail_sums_.get() : out_.sums) + at;
+    block.sums = (tail ? task.scratch.tail_sums_.data() : out_.sums) + at;
 }
 
 // Between the last panel's outputs and their place; back to it with the bias. Null where the sums are of another type.
@@ -222,7 +213,7 @@ const std::byte* Product::row_of_x(std::int64_t row) const noexcept {
 // Columns [first_col, first_col + channels) of the task's rows, side by side and as the kernel wants them.
 void Product::stage(const Task& task, std::int64_t first_col, std::int64_t channels) const {
   if (!stage_) return;
-  Scratch& s = task.scratch;
+  ProductScratch& s = task.scratch;
   if (s.product_ == this && s.row_ == task.row && s.rows_ == task.rows && s.first_col_ == first_col) return;
   const std::int64_t width = channels * input_bytes_ + kInputGap;
   const auto needed = static_cast<std::size_t>(task.rows * width);

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <memory>
-#include <vector>
+#include <span>
 
 #include "backend/cpu/matmul.hpp"
 #include "backend/cpu/matmul_kernel.hpp"
+#include "backend/cpu/product_scratch.hpp"
 
 namespace tpinfer {
 
@@ -22,11 +22,10 @@ struct ProductWindow {
   std::int64_t stride = 0;
 };
 
-/// One product x w^T, divided into blocks of rows x panels x chunks of channels. What it is made of must outlive it.
+/// One product x w^T, divided into blocks of rows x panels x chunks of channels. What it is made of must outlive it. It
+/// takes no memory of its own.
 class Product {
  public:
-  /// Memory that one thread uses from block to block.
-  class Scratch;
   /// Bytes that a scratch may come to hold for inputs of up to `cols` channels.
   static std::uint64_t most_scratch_bytes(std::int64_t cols) noexcept;
   static constexpr std::int64_t kMostRowBlock = 128;
@@ -42,25 +41,17 @@ class Product {
   /// Panels that are best done together.
   std::int64_t panel_group() const noexcept { return in_.rows == 1 ? kernel_.panels : 1; }
 
-  /// All of it, on all threads.
-  void run(ParallelFor& parallel) const;
+  /// All of it, a part on each thread that has a scratch.
+  void run(ParallelFor& parallel, std::span<ProductScratch> scratch) const;
   /// Rows [row, row + rows) x panels [begin, end), on this thread.
-  void run_block(std::int64_t row, std::int64_t rows, std::int64_t begin, std::int64_t end, Scratch& scratch,
+  void run_block(std::int64_t row, std::int64_t rows, std::int64_t begin, std::int64_t end, ProductScratch& scratch,
                  const ProductWindow* window = nullptr) const;
 
  private:
-  /// Channels that are done at a time: some leaves, or part of one.
-  struct Chunk {
-    std::int64_t first_col = 0;
-    std::int64_t channels = 0;
-    std::int64_t offset = 0;  ///< channel in the panel
-    std::vector<MatmulPiece> pieces;
-  };
   struct Task;
 
-  void make_chunks();
   void choose_row_block(int threads);
-  void run_panels(const Task& task, const Chunk& chunk, std::int64_t panel, std::int64_t count) const;
+  void run_panels(const Task& task, const MatmulChunk& chunk, std::int64_t panel, std::int64_t count) const;
   void set_outputs(const Task& task, MatmulBlock& block, std::int64_t panel, bool tail) const;
   template <class Sum>
   void copy_tail(const Task& task, Sum* tail, Sum* out, bool back) const;
@@ -72,28 +63,11 @@ class Product {
   ProductInputs in_;
   const float* bias_;
   PartialSums out_;
-  std::vector<Chunk> chunks_;
+  const MatmulChunks& chunks_;
   std::int64_t row_block_ = 1;
   std::int64_t input_bytes_ = 4;  ///< of an element as the kernel reads it
   bool widen_ = false;            ///< the kernel wants bfloat16 inputs as float32
   bool stage_ = false;            ///< inputs are copied: widened, or gathered
-};
-
-class Product::Scratch {
- public:
-  Scratch() = default;
-
- private:
-  friend class Product;
-  std::unique_ptr<std::byte[]> inputs_;  ///< [rows, width_] elements
-  std::size_t input_bytes_ = 0;
-  std::int64_t width_ = 0;  ///< bytes from row to row
-  const Product* product_ = nullptr;
-  std::int64_t row_ = 0;  ///< first row in `inputs_`
-  std::int64_t rows_ = 0;
-  std::int64_t first_col_ = 0;
-  std::unique_ptr<float[]> tail_sums_ = nullptr;  ///< [rows, 32] outputs of a last panel that is not full
-  std::unique_ptr<double[]> tail_totals_ = nullptr;
 };
 
 }  // namespace tpinfer

@@ -10,6 +10,8 @@ namespace {
 
 /// Elements of qkv below which one thread is faster than a dispatch.
 constexpr std::int64_t kWorthSharing = 1 << 15;
+/// Channels of a head that lie on the stack meanwhile.
+constexpr std::int64_t kNearChannels = 1024;
 
 void rotate(const float* __restrict x, std::int64_t head_dim, const RopeTable& rope, std::int64_t position,
             float* __restrict out) {
@@ -95,16 +97,19 @@ struct Work {
 
   /// Queries row by row as they lie in memory; keys and values head by head, since adjacent rows share a tile.
   void run(std::int64_t begin, std::int64_t end) const {
-    std::vector<float> turned(static_cast<std::size_t>(heads.head_dim));
+    float near[kNearChannels];
+    std::vector<float> far;
+    if (heads.head_dim > kNearChannels) far.resize(static_cast<std::size_t>(heads.head_dim));
+    float* turned = far.empty() ? near : far.data();
     for (std::int64_t r = begin; r < end; r += kTilePositions) {
       const std::int64_t last = std::min(r + kTilePositions, end);
       for (std::int64_t i = r; i < last; ++i)
-        q.dtype == DType::bfloat16 ? query_row<Bfloat16>(i, turned.data()) : query_row<Float32>(i, turned.data());
+        q.dtype == DType::bfloat16 ? query_row<Bfloat16>(i, turned) : query_row<Float32>(i, turned);
       for (std::int64_t h = 0; h < heads.kv_heads; ++h) {
         switch (kv.spec().dtype) {
-          case DType::bfloat16: kv_head<Bfloat16>(h, r, last, turned.data()); break;
-          case DType::float16: kv_head<Float16>(h, r, last, turned.data()); break;
-          default: kv_head<Float32>(h, r, last, turned.data()); break;
+          case DType::bfloat16: kv_head<Bfloat16>(h, r, last, turned); break;
+          case DType::float16: kv_head<Float16>(h, r, last, turned); break;
+          default: kv_head<Float32>(h, r, last, turned); break;
         }
       }
     }
