@@ -11,6 +11,9 @@ class CudaCommunicator : public HostDeviceCommunicator {
  public:
   /// Error(does_not_fit) when there is no room for its buffers.
   CudaCommunicator(const Communicator& comm, CudaQueue queue, const DeviceCommunicatorOptions& options);
+
+  /// Tokens are chosen on rank 0's device.
+  bool shares_rows() const noexcept override { return false; }
   int rank() const noexcept override { return rank_; }
   int size() const noexcept override { return size_; }
   Tensor partials(const Tensor& total) override;

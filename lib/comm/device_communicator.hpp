@@ -41,6 +41,13 @@ class DeviceCommunicator {
   virtual void gather_columns(const float* local, std::int64_t rows, std::span<const std::int64_t> widths,
                               float* out) = 0;
 
+  /// Whether share_rows() is there: where the host samples.
+  virtual bool shares_rows() const noexcept { return false; }
+  /// What gather_columns() would give rank 0, its rows divided: every rank gets rows [begins[rank], begins[rank + 1])
+  /// in `out`. `begins` [size + 1] ascends from 0 to the number of rows of `local`.
+  virtual void share_rows(const float* local, std::span<const std::int64_t> begins,
+                          std::span<const std::int64_t> widths, float* out);
+
   virtual CommunicationStats stats() const = 0;
   /// Why a slower transport than the best one was taken, a sentence for the log; empty when it was not.
   virtual std::string_view note() const noexcept { return {}; }

@@ -122,6 +122,18 @@ void HostDeviceCommunicator::check_gather(std::int64_t rows, std::span<const std
                                                   width, options_.most_gathered));
 }
 
+void HostDeviceCommunicator::check_share(std::span<const std::int64_t> begins,
+                                         std::span<const std::int64_t> widths) const {
+  if (std::ssize(begins) != size() + 1 || begins.front() != 0 || !std::ranges::is_sorted(begins))
+    throw Error(ExitCode::internal, fmt::format("{} borders of rows for {} ranks", begins.size(), size()));
+  check_gather(begins.back(), widths);
+}
+
+void DeviceCommunicator::share_rows(const float*, std::span<const std::int64_t>, std::span<const std::int64_t>,
+                                    float*) {
+  throw Error(ExitCode::internal, fmt::format("rows are not shared out by {}", kind()));
+}
+
 std::unique_ptr<DeviceCommunicator> make_host_device_communicator(Communicator& comm, ParallelFor& parallel,
                                                                   const DeviceCommunicatorOptions& options,
                                                                   const HostDeviceOverrides& overrides) {

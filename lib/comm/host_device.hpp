@@ -37,6 +37,7 @@ struct HostDeviceOverrides {
 /// Base of the host side's communicators: counts and times.
 class HostDeviceCommunicator : public DeviceCommunicator {
  public:
+  bool shares_rows() const noexcept override { return true; }
   CommunicationStats stats() const override { return stats_; }
   /// Forgets what the self-test did.
   void reset_stats() noexcept { stats_ = {}; }
@@ -48,6 +49,7 @@ class HostDeviceCommunicator : public DeviceCommunicator {
   /// Throw Error(internal) when a request does not fit in what was asked for at the start. -> elements
   std::int64_t check_count(const Tensor& partials, const Tensor& total) const;
   void check_gather(std::int64_t rows, std::span<const std::int64_t> widths) const;
+  void check_share(std::span<const std::int64_t> begins, std::span<const std::int64_t> widths) const;
 
   DeviceCommunicatorOptions options_;
   CommunicationStats stats_;

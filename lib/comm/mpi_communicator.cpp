@@ -11,12 +11,6 @@
 namespace tpinfer {
 namespace {
 
-// A broadcast begins with this much, so that a short message is one collective and not two.
-struct BroadcastHead {
-  std::uint64_t length = 0;
-  std::array<std::byte, 1016> start = {};
-};
-
 constexpr int kTestsBeforeYield = 50;
 
 }  // namespace
@@ -53,6 +47,7 @@ MpiCommunicator::MpiCommunicator(MPI_Comm comm, const MpiSettings& settings, std
   MPI_Group_free(&ours);
   MPI_Comm_free(&local);
   roll_call_ = std::make_unique<RollCall>(comm_, rank_, size_);
+  head_ = std::make_shared<BroadcastHead>();
 }
 
 MpiCommunicator::~MpiCommunicator() {
@@ -116,14 +111,14 @@ void MpiCommunicator::barrier(std::string_view where) {
 void MpiCommunicator::broadcast(std::vector<std::byte>& bytes, int root, std::string_view where) {
   const auto place = begin("broadcast", where);
   check_root(root, place);
-  const auto head = std::make_shared<BroadcastHead>();
+  BroadcastHead* const head = head_.get();
   if (rank_ == root) {
     head->length = bytes.size();
     std::copy_n(bytes.begin(), std::min(bytes.size(), head->start.size()), head->start.begin());
   }
   try {
     MPI_Request request = MPI_REQUEST_NULL;
-    check(MPI_Ibcast(head.get(), sizeof(BroadcastHead), MPI_BYTE, root, comm_, &request), place);
+    check(MPI_Ibcast(head, sizeof(BroadcastHead), MPI_BYTE, root, comm_, &request), place);
     wait(request, place);
     const auto length = checked_cast<std::size_t>(head->length);
     const std::size_t in_head = std::min(length, head->start.size());
@@ -138,7 +133,7 @@ void MpiCommunicator::broadcast(std::vector<std::byte>& bytes, int root, std::st
       done += part;
     }
   } catch (...) {
-    health_->kept.push_back(head);
+    health_->kept.push_back(head_);
     health_->kept.push_back(std::make_shared<std::vector<std::byte>>(std::move(bytes)));
     throw;
   }
@@ -267,34 +262,85 @@ void MpiCommunicator::gather_columns(const float* local, std::int64_t rows, std:
   }
 }
 
-void MpiCommunicator::gather_rows(std::span<const float> local, std::int64_t rows, std::span<const std::int64_t> widths,
-                                  float* out, const Place& place) {
-  std::vector<int> counts;
-  std::vector<int> starts;
+void MpiCommunicator::Counts::clear() {
+  for (auto* list : {&send, &send_at, &receive, &receive_at}) list->clear();
+}
+
+// What was received from each rank begins at starts[rank] of blocks_.
+void MpiCommunicator::place_blocks(std::int64_t rows, std::span<const std::int64_t> widths, std::span<const int> starts,
+                                   float* out) const {
   std::int64_t total = 0;
-  for (const auto width : widths) {
-    counts.push_back(checked_cast<int>(rows * width));
-    starts.push_back(checked_cast<int>(rows * total));
-    total += width;
-  }
-  const auto blocks = std::make_shared<std::vector<float>>(rank_ == 0 ? static_cast<std::size_t>(rows * total) : 0);
-  MPI_Request request = MPI_REQUEST_NULL;
-  try {
-    check(MPI_Igatherv(local.data(), checked_cast<int>(local.size()), MPI_FLOAT, blocks->data(), counts.data(),
-                       starts.data(), MPI_FLOAT, 0, comm_, &request),
-          place);
-    wait(request, place);
-  } catch (...) {
-    health_->kept.push_back(blocks);
-    throw;
-  }
-  if (rank_ != 0) return;
+  for (const auto width : widths) total += width;
   std::int64_t column = 0;
   for (std::size_t from = 0; from < widths.size(); ++from) {
-    const float* block = blocks->data() + starts[from];
+    const float* block = blocks_->data() + starts[from];
     for (std::int64_t row = 0; row < rows; ++row)
       std::copy_n(block + row * widths[from], widths[from], out + row * total + column);
     column += widths[from];
+  }
+}
+
+void MpiCommunicator::gather_rows(std::span<const float> local, std::int64_t rows, std::span<const std::int64_t> widths,
+                                  float* out, const Place& place) {
+  counts_.clear();
+  std::int64_t total = 0;
+  for (const auto width : widths) {
+    counts_.receive.push_back(checked_cast<int>(rows * width));
+    counts_.receive_at.push_back(checked_cast<int>(rows * total));
+    total += width;
+  }
+  if (rank_ == 0) blocks_->resize(std::max(blocks_->size(), static_cast<std::size_t>(rows * total)));
+  MPI_Request request = MPI_REQUEST_NULL;
+  try {
+    check(MPI_Igatherv(local.data(), checked_cast<int>(local.size()), MPI_FLOAT, blocks_->data(),
+                       counts_.receive.data(), counts_.receive_at.data(), MPI_FLOAT, 0, comm_, &request),
+          place);
+    wait(request, place);
+  } catch (...) {
+    health_->kept.push_back(blocks_);
+    throw;
+  }
+  if (rank_ == 0) place_blocks(rows, widths, counts_.receive_at, out);
+}
+
+void MpiCommunicator::share_rows(const float* local, std::span<const std::int64_t> begins,
+                                 std::span<const std::int64_t> widths, float* out, std::string_view where) {
+  const auto place = begin("division of rows", where);
+  const auto me = static_cast<std::size_t>(rank_);
+  std::int64_t total = 0;
+  std::int64_t longest = 0;
+  for (std::size_t r = 0; r < widths.size(); ++r) {
+    total += widths[r];
+    longest = std::max(longest, begins[r + 1] - begins[r]);
+  }
+  if (total == 0) return;
+  const std::int64_t most = std::max<std::int64_t>(
+      1, static_cast<std::int64_t>(settings_.most_per_message / sizeof(float)) / total);  // rows of a rank at once
+  for (std::int64_t done = 0; done < longest; done += most) {
+    const auto part_of = [&](std::size_t rank) {
+      return std::clamp<std::int64_t>(begins[rank + 1] - begins[rank] - done, 0, most);
+    };
+    counts_.clear();
+    std::int64_t received = 0;
+    for (std::size_t r = 0; r < widths.size(); ++r) {
+      counts_.send.push_back(checked_cast<int>(part_of(r) * widths[me]));
+      counts_.send_at.push_back(checked_cast<int>(std::min(begins[r] + done, begins[r + 1]) * widths[me]));
+      counts_.receive.push_back(checked_cast<int>(part_of(me) * widths[r]));
+      counts_.receive_at.push_back(checked_cast<int>(received));
+      received += counts_.receive.back();
+    }
+    blocks_->resize(std::max(blocks_->size(), static_cast<std::size_t>(received)));
+    MPI_Request request = MPI_REQUEST_NULL;
+    try {
+      check(MPI_Ialltoallv(local, counts_.send.data(), counts_.send_at.data(), MPI_FLOAT, blocks_->data(),
+                           counts_.receive.data(), counts_.receive_at.data(), MPI_FLOAT, comm_, &request),
+            place);
+      wait(request, place);
+    } catch (...) {
+      health_->kept.push_back(blocks_);
+      throw;
+    }
+    if (part_of(me) > 0) place_blocks(part_of(me), widths, counts_.receive_at, out + done * total);
   }
 }
 

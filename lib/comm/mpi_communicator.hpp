@@ -2,6 +2,8 @@
 
 #include <mpi.h>
 
+#include <array>
+
 #include "comm/communicator.hpp"
 #include "comm/roll_call.hpp"
 
@@ -21,6 +23,12 @@ struct MpiHealth {
   std::string why;
   /// Memory that requests given up at a deadline may still write to.
   std::vector<std::shared_ptr<const void>> kept;
+};
+
+/// A broadcast begins with this much, so that a short message is one collective and not two.
+struct BroadcastHead {
+  std::uint64_t length = 0;
+  std::array<std::byte, 1016> start = {};
 };
 
 struct MpiSettings {
@@ -61,6 +69,10 @@ class MpiCommunicator final : public Communicator {
   void gather_columns(const float* local, std::int64_t rows, std::span<const std::int64_t> widths, float* out,
                       std::string_view where);
 
+  /// Every rank gets rows [begins[rank], begins[rank + 1]) of that.
+  void share_rows(const float* local, std::span<const std::int64_t> begins, std::span<const std::int64_t> widths,
+                  float* out, std::string_view where);
+
   const std::shared_ptr<MpiHealth>& health() const noexcept { return health_; }
   MPI_Comm handle() const noexcept { return comm_; }
   double timeout() const noexcept { return settings_.timeout; }
@@ -78,6 +90,12 @@ class MpiCommunicator final : public Communicator {
   void all_reduce(std::byte* values, std::size_t count, MPI_Datatype type, std::size_t size,
                   const std::shared_ptr<const void>& owner, std::string_view where);
   void check_root(int root, const Place& place) const;
+  struct Counts {
+    std::vector<int> send, send_at, receive, receive_at;
+    void clear();
+  };
+  void place_blocks(std::int64_t rows, std::span<const std::int64_t> widths, std::span<const int> starts,
+                    float* out) const;
   void gather_rows(std::span<const float> local, std::int64_t rows, std::span<const std::int64_t> widths, float* out,
                    const Place& place);
 
@@ -91,6 +109,10 @@ class MpiCommunicator final : public Communicator {
   int host_ = 0;
   std::int64_t sequence_ = 0;  // collectives begun
   std::unique_ptr<RollCall> roll_call_;
+  // kept from call to call, and beyond a deadline
+  std::shared_ptr<BroadcastHead> head_;
+  std::shared_ptr<std::vector<float>> blocks_ = std::make_shared<std::vector<float>>();  // received, rank by rank
+  Counts counts_;
 };
 
 /// Throws Error(communication) with MPI's own text when `code` is a failure.

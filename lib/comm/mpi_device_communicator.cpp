@@ -38,6 +38,12 @@ class SelfDeviceCommunicator final : public HostDeviceCommunicator {
     std::copy_n(local, rows * widths[0], out);
   }
 
+  void share_rows(const float* local, std::span<const std::int64_t> begins, std::span<const std::int64_t> widths,
+                  float* out) override {
+    check_share(begins, widths);
+    std::copy_n(local, begins.back() * widths[0], out);
+  }
+
  private:
   ParallelFor& parallel_;
   std::unique_ptr<double[], FreeAligned> partials_;  ///< null for float32
@@ -79,6 +85,16 @@ class MpiDeviceCommunicator final : public HostDeviceCommunicator {
     topology_.all->gather_columns(local, rows, widths, out, kWhere);
     count_wait(start);
     count_call(start, static_cast<std::uint64_t>(rows * widths[static_cast<std::size_t>(rank())]) * sizeof(float));
+  }
+
+  void share_rows(const float* local, std::span<const std::int64_t> begins, std::span<const std::int64_t> widths,
+                  float* out) override {
+    check_share(begins, widths);
+    const auto start = Backoff::Clock::now();
+    topology_.all->share_rows(local, begins, widths, out, kWhere);
+    count_wait(start);
+    count_call(start,
+               static_cast<std::uint64_t>(begins.back() * widths[static_cast<std::size_t>(rank())]) * sizeof(float));
   }
 
  private:

@@ -7,20 +7,13 @@
 #include <new>
 
 #include "core/exact_sum.hpp"
+#include "core/vector_clones.hpp"
 
 namespace tpinfer {
 namespace {
 
 constexpr std::int64_t kBlock = 512;           // sums in progress, in the first-level cache
 constexpr std::int64_t kWorthDividing = 8192;  // elements for which waking other threads pays
-
-// The loops below are built for two instruction sets and chosen at run time; sums and conversions of single elements
-// have the same bits in both.
-#if defined(__x86_64__)
-#define TPINFER_VECTOR_CLONES [[gnu::target_clones("avx2", "default")]]
-#else
-#define TPINFER_VECTOR_CLONES
-#endif
 
 TPINFER_VECTOR_CLONES void add_two(const double* a, const double* b, std::int64_t count, double* sums) {
   for (std::int64_t i = 0; i < count; ++i) sums[i] = a[i] + b[i];

@@ -33,6 +33,8 @@ class ShmDeviceCommunicator final : public HostDeviceCommunicator {
   Tensor partials(const Tensor& total) override { return {place(me_), options_.partials, total.rows, total.cols}; }
   void reduce(const Tensor& partials, const Tensor& total) override;
   void gather_columns(const float* local, std::int64_t rows, std::span<const std::int64_t> widths, float* out) override;
+  void share_rows(const float* local, std::span<const std::int64_t> begins, std::span<const std::int64_t> widths,
+                  float* out) override;
 
  private:
   Partial* place(int rank) const noexcept { return reinterpret_cast<Partial*>(window_->partials(rank, view_)); }
@@ -41,6 +43,11 @@ class ShmDeviceCommunicator final : public HostDeviceCommunicator {
   void reduce_across_hosts(std::int64_t begin, std::int64_t end, std::int64_t count);
   std::uint64_t to_result(Parts<Partial> sums, std::int64_t begin, std::int64_t end);
   std::int64_t share_begin(int rank, std::int64_t count) const noexcept;
+
+  void show_block(const float* local, std::int64_t count);
+  void read_blocks(const float* local, std::int64_t first, std::int64_t end, std::span<const std::int64_t> widths,
+                   std::uint64_t tick, float* out);
+  void count_gather(Backoff::Clock::time_point start, std::int64_t floats);
 
   void arrive(std::int64_t size);
   void await_all(std::int64_t size);
@@ -55,6 +62,7 @@ class ShmDeviceCommunicator final : public HostDeviceCommunicator {
   int view_ = 0;
   std::uint64_t tick_ = 0;
   std::uint64_t gather_tick_ = 0;      // of the last gather
+  bool all_read_ = false;              // in that one, not rank 0 alone
   std::vector<const Partial*> parts_;  // [ranks_] partial sums of the reduce at work
 };
 
@@ -187,36 +195,78 @@ std::uint64_t ShmDeviceCommunicator<Partial>::to_result(Parts<Partial> sums, std
                     [&](std::int64_t first, std::int64_t last) { return sum_to_float(sums, first, last, result); });
 }
 
+// Into this rank's part of the window, when the others have read what the last gather left there.
+template <class Partial>
+void ShmDeviceCommunicator<Partial>::show_block(const float* local, std::int64_t count) {
+  for (int reader = 0; reader < (all_read_ ? ranks_ : 1); ++reader)
+    if (reader != me_) await(reader, gather_tick_);
+  std::copy_n(local, count, window_->gathered(me_));
+}
+
+// Rows [first, end) of all ranks side by side, each rank's when it is at the tick.
+template <class Partial>
+void ShmDeviceCommunicator<Partial>::read_blocks(const float* local, std::int64_t first, std::int64_t end,
+                                                 std::span<const std::int64_t> widths, std::uint64_t tick, float* out) {
+  std::int64_t total = 0;
+  for (const auto width : widths) total += width;
+  std::int64_t column = 0;
+  for (int from = 0; from < ranks_; ++from) {
+    if (from != me_) await(from, tick);
+    const float* block = from == me_ ? local : window_->gathered(from);
+    const std::int64_t width = widths[static_cast<std::size_t>(from)];
+    for (std::int64_t row = first; row < end; ++row)
+      std::copy_n(block + row * width, width, out + (row - first) * total + column);
+    column += width;
+  }
+}
+
+template <class Partial>
+void ShmDeviceCommunicator<Partial>::count_gather(Backoff::Clock::time_point start, std::int64_t floats) {
+  ++stats_.collectives;
+  stats_.bytes += static_cast<std::uint64_t>(floats) * sizeof(float);
+  stats_.seconds += std::chrono::duration<double>(Backoff::Clock::now() - start).count();
+}
+
 template <class Partial>
 void ShmDeviceCommunicator<Partial>::gather_columns(const float* local, std::int64_t rows,
                                                     std::span<const std::int64_t> widths, float* out) {
   check_gather(rows, widths);
   const auto start = Backoff::Clock::now();
-  const auto own = static_cast<std::size_t>(rank());
+  const std::int64_t floats = rows * widths[static_cast<std::size_t>(rank())];
   if (topology_.hosts > 1) {
     topology_.all->gather_columns(local, rows, widths, out, kWhere);
-  } else if (me_ != 0) {
-    await(0, gather_tick_);  // rank 0 has read the block of the last gather
-    std::copy_n(local, rows * widths[own], window_->gathered(me_));
-    arrive(rows);
   } else {
-    // arrives when it has read all, so that its tick lets the others write again
-    std::int64_t total = 0;
-    for (const auto width : widths) total += width;
-    std::int64_t column = 0;
-    for (int from = 0; from < ranks_; ++from) {
-      if (from != me_) await(from, tick_ + 1);
-      const float* block = from == me_ ? local : window_->gathered(from);
-      const std::int64_t width = widths[static_cast<std::size_t>(from)];
-      for (std::int64_t row = 0; row < rows; ++row) std::copy_n(block + row * width, width, out + row * total + column);
-      column += width;
-    }
+    // rank 0 arrives when it has read all, so that its tick lets the others write again
+    if (me_ != 0)
+      show_block(local, floats);
+    else
+      read_blocks(local, 0, rows, widths, tick_ + 1, out);
     arrive(rows);
+    gather_tick_ = tick_;
+    all_read_ = false;
   }
-  gather_tick_ = tick_;
-  ++stats_.collectives;
-  stats_.bytes += static_cast<std::uint64_t>(rows * widths[own]) * sizeof(float);
-  stats_.seconds += std::chrono::duration<double>(Backoff::Clock::now() - start).count();
+  count_gather(start, floats);
+}
+
+// Two ticks: this rank's rows are there, this rank has read its own ones. Who has none to read waits for nobody.
+template <class Partial>
+void ShmDeviceCommunicator<Partial>::share_rows(const float* local, std::span<const std::int64_t> begins,
+                                                std::span<const std::int64_t> widths, float* out) {
+  check_share(begins, widths);
+  const auto start = Backoff::Clock::now();
+  const auto own = static_cast<std::size_t>(rank());
+  const std::int64_t floats = begins.back() * widths[own];
+  if (topology_.hosts > 1) {
+    topology_.all->share_rows(local, begins, widths, out, kWhere);
+  } else {
+    show_block(local, floats);
+    arrive(begins.back());
+    if (begins[own] < begins[own + 1]) read_blocks(local, begins[own], begins[own + 1], widths, tick_, out);
+    arrive(begins.back());
+    gather_tick_ = tick_;
+    all_read_ = true;
+  }
+  count_gather(start, floats);
 }
 
 }  // namespace

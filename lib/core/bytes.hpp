@@ -80,6 +80,12 @@ class ByteReader {
     list.resize(count);
     if (count) std::memcpy(list.data(), raw.data(), raw.size());
   }
+  /// A list of bytes where it lies.
+  template <class T>
+  requires(sizeof(T) == 1) std::span<const T> view() {
+    const auto raw = take(get<std::uint64_t>());
+    return {reinterpret_cast<const T*>(raw.data()), raw.size()};
+  }
   bool done() const { return bytes_.empty(); }
 
  private:

@@ -2,32 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/logit_rules.hpp"
-
 namespace tpinfer {
-namespace {
-
-RowWish wish_of(const RowTask& task, std::int64_t vocab, std::vector<LogitEdit>& edits) {
-  RowWish wish{.given = task.given,
-               .choose = task.choose ? 1 : 0,
-               .first_edit = static_cast<std::int32_t>(edits.size()),
-               .alternatives = static_cast<std::int32_t>(std::min(task.top_k, vocab))};
-  if (task.given >= 0 || !task.choose) return wish;
-  const SamplingParams& params = *task.params;
-  append_logit_edits(vocab, params, task.context, edits);
-  wish.edits = static_cast<std::int32_t>(edits.size()) - wish.first_edit;
-  wish.known_only = params.allow_unknown_ids || task.context.allowed_ids.empty() ? 0 : 1;
-  wish.greedy = !params.do_sample || params.temperature == 0 ? 1 : 0;
-  wish.temperature = wish.greedy ? 1.0 : params.temperature;
-  wish.top_k = static_cast<std::int32_t>(std::min(params.top_k, vocab));
-  wish.top_p = params.top_p;
-  wish.min_p = params.min_p;
-  wish.draw = uniform_draw(task.context.draw);
-  return wish;
-}
-
-}  // namespace
-
 bool DeviceRows::prepare(std::span<const RowTask> tasks, std::int64_t vocab) {
   if (std::ranges::any_of(tasks, [](const RowTask& task) { return task.top_k > kMostDeviceAlternatives; }))
     return false;
@@ -35,7 +10,7 @@ bool DeviceRows::prepare(std::span<const RowTask> tasks, std::int64_t vocab) {
   edits_.clear();
   known_ = {};
   for (const RowTask& task : tasks) {
-    wishes_.push_back(wish_of(task, vocab, edits_));
+    wishes_.push_back(wish_of(task, vocab, edits_, memory_));
     if (!task.context.allowed_ids.empty()) known_ = task.context.allowed_ids;
   }
   return true;

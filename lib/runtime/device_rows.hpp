@@ -22,6 +22,7 @@ class DeviceRows {
   std::span<const std::uint8_t> known_;
   std::vector<RowWish> wishes_;
   std::vector<LogitEdit> edits_;
+  std::vector<std::uint32_t> memory_;
   std::vector<RowChoice> choices_;
   std::vector<RankedId> alternatives_;
 };

@@ -30,7 +30,8 @@ Engine::Engine(Communicator& comm, Transformer& transformer, ParallelFor& parall
       max_sequences_(limits.max_sequences),
       context_(context),
       vocab_(vocab),
-      start_(start) {}
+      start_(start),
+      shared_(transformer.communicator(), parallel, vocab, context.allowed_ids) {}
 
 double Engine::now() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
 
@@ -71,20 +72,29 @@ void Engine::drop_waiting() {
   }
 }
 
-void Engine::take_logits(std::int64_t first, std::int64_t rows, const float* logits) {
+void Engine::take_logits(const Step& step, std::int64_t first, std::int64_t rows, const float* logits) {
   const Stopwatch watch(times_.sampling);
-  if (outcomes_.size() < rows_.size()) outcomes_.resize(rows_.size());
-  const std::int64_t threads = std::min<std::int64_t>(parallel_.threads(), rows);
-  scratch_.resize(std::max(scratch_.size(), static_cast<std::size_t>(threads)));
-  const auto share = [&](std::int64_t thread) {
-    for (std::int64_t i = thread; i < rows; i += threads) {
-      do_row(task(rows_[static_cast<std::size_t>(first + i)]), {logits + i * vocab_, static_cast<std::size_t>(vocab_)},
-             scratch_[static_cast<std::size_t>(thread)], outcomes_[static_cast<std::size_t>(first + i)]);
-    }
-  };
-  parallel_.run(threads, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t thread = begin; thread < end; ++thread) share(thread);
+  if (step.shared()) return shared_.do_rows(step, first, rows, logits);
+  scratch_.resize(static_cast<std::size_t>(parallel_.threads()));
+  each_row(parallel_, rows, [&](std::int64_t row, std::size_t thread) {
+    const auto i = static_cast<std::size_t>(first + row);
+    do_row(task(rows_[i]), {logits + row * vocab_, static_cast<std::size_t>(vocab_)}, scratch_[thread], outcomes_[i]);
   });
+}
+
+void Engine::collect(const Step& step, std::int64_t first, std::span<const std::int64_t> begins) {
+  const Stopwatch watch(times_.sampling);
+  shared_.collect(step, first, begins, outcomes_);
+}
+
+// The outcomes' places, and the wishes of a step that is sampled by all ranks.
+void Engine::prepare(Step& step) {
+  if (outcomes_.size() < rows_.size()) outcomes_.resize(rows_.size());
+  if (comm_.size() == 1) return;
+  const Stopwatch watch(times_.sampling);
+  tasks_.clear();
+  for (const LogitRow& row : rows_) tasks_.push_back(task(row));
+  shared_.prepare(tasks_, share_from_, step);
 }
 
 RowTask Engine::task(const LogitRow& row) const {
@@ -95,7 +105,6 @@ RowTask Engine::task(const LogitRow& row) const {
 bool Engine::take_on_device(RowChooser& chooser, std::int64_t first, const Tensor& logits) {
   {
     const Stopwatch watch(times_.sampling);
-    if (outcomes_.size() < rows_.size()) outcomes_.resize(rows_.size());
     tasks_.clear();
     for (std::int64_t i = 0; i < logits.rows; ++i) tasks_.push_back(task(rows_[static_cast<std::size_t>(first + i)]));
     if (!device_rows_.prepare(tasks_, vocab_)) return false;
@@ -138,10 +147,13 @@ StepRow Engine::step_row(const Step& step) const {
 
 void Engine::run(RequestSource& source, const EngineEvents& events) {
   const Stopwatch watch(times_.total);
+  Step step;
+  transformer_.after_share = [&](std::int64_t first, std::span<const std::int64_t> begins) {
+    collect(step, first, begins);
+  };
   transformer_.on_device = [this](RowChooser& chooser, std::int64_t first, const Tensor& logits) {
     return take_on_device(chooser, first, logits);
   };
-  Step step;
   std::vector<std::byte> message;
   for (;;) {
     const StopPhase phase = source.phase();
@@ -153,10 +165,12 @@ void Engine::run(RequestSource& source, const EngineEvents& events) {
       source.wait();
       continue;
     }
+    prepare(step);
     encode(step, message);
     comm_.broadcast(message, 0, "a step");
-    transformer_.forward(
-        step, [this](std::int64_t first, std::int64_t rows, const float* logits) { take_logits(first, rows, logits); });
+    transformer_.forward(step, [&](std::int64_t first, std::int64_t rows, const float* logits) {
+      take_logits(step, first, rows, logits);
+    });
     const StepRow row = step_row(step);
     after_step(events);
     events.step(row);
@@ -166,11 +180,22 @@ void Engine::run(RequestSource& source, const EngineEvents& events) {
   encode(step, message);
   comm_.broadcast(message, 0, "the last step");
   transformer_.on_device = {};
+  transformer_.after_share = {};
 }
 
-void follow(Communicator& comm, Transformer& transformer, EngineTimes& times, const std::function<void()>& after_step) {
+void follow(Communicator& comm, Transformer& transformer, ParallelFor& parallel, std::span<const std::uint8_t> known,
+            EngineTimes& times, const std::function<void()>& after_step) {
   const Stopwatch watch(times.total);
   Step step;
+  SharedSampling sampling(transformer.communicator(), parallel, transformer.vocab(), known);
+  transformer.after_share = [&](std::int64_t first, std::span<const std::int64_t> begins) {
+    const Stopwatch sampled(times.sampling);
+    sampling.collect(step, first, begins, {});
+  };
+  const LogitSink sink = [&](std::int64_t first, std::int64_t rows, const float* logits) {
+    const Stopwatch sampled(times.sampling);
+    sampling.do_rows(step, first, rows, logits);
+  };
   std::vector<std::byte> message;
   for (;;) {
     {
@@ -178,10 +203,11 @@ void follow(Communicator& comm, Transformer& transformer, EngineTimes& times, co
       comm.broadcast(message, 0, "a step");
     }
     decode_step(message, step);
-    if (step.stop) return;
-    transformer.forward(step, {});
+    if (step.stop) break;
+    transformer.forward(step, sink);
     after_step();
   }
+  transformer.after_share = {};
 }
 
 }  // namespace tpinfer

@@ -13,6 +13,7 @@
 #include "runtime/device_rows.hpp"
 #include "runtime/request.hpp"
 #include "runtime/scheduler.hpp"
+#include "runtime/shared_sampling.hpp"
 #include "runtime/transformer.hpp"
 
 namespace tpinfer {
@@ -29,7 +30,8 @@ struct EngineEvents {
   std::function<void(const StepRow&)> step;  ///< after each step
 };
 
-/// The first rank of a group: schedules, broadcasts each step, samples from the gathered logits.
+/// The first rank of a group: schedules, broadcasts each step, samples from the gathered logits, with the others' help
+/// where that pays.
 class Engine {
  public:
   /// Times are seconds since `start`. `context` must stay.
@@ -39,14 +41,20 @@ class Engine {
   /// Answers all requests of the source; the other ranks must be in follow() meanwhile. Returns after they were told to
   /// stop.
   void run(RequestSource& source, const EngineEvents& events);
+  /// Logits of a step from which on its sampling is divided over the ranks.
+  void share_from(std::int64_t logits) noexcept { share_from_ = logits; }
   const EngineTimes& times() const noexcept { return times_; }
 
  private:
+  static constexpr std::int64_t kShareFrom = 1 << 19;  ///< below, two more collectives take longer than is saved
+
   void refill(RequestSource& source);
   void enqueue(std::shared_ptr<const Request> request, std::int32_t sample);
   void drop_waiting();
-  void take_logits(std::int64_t first, std::int64_t rows, const float* logits);
+  void prepare(Step& step);
+  void take_logits(const Step& step, std::int64_t first, std::int64_t rows, const float* logits);
   bool take_on_device(RowChooser& chooser, std::int64_t first, const Tensor& logits);
+  void collect(const Step& step, std::int64_t first, std::span<const std::int64_t> begins);
   RowTask task(const LogitRow& row) const;
   void after_step(const EngineEvents& events);
   void end(std::int64_t sequence, Answering::State state, const EngineEvents& events);
@@ -66,13 +74,16 @@ class Engine {
   std::vector<LogitRow> rows_;                          ///< of the current step
   std::vector<RowOutcome> outcomes_;                    ///< [rows_]
   std::vector<SamplingScratch> scratch_;                ///< [threads]
-  std::vector<RowTask> tasks_;                          ///< of a block of rows on the device
+  std::vector<RowTask> tasks_;                          ///< of rows for a device or other ranks
+  SharedSampling shared_;
+  std::int64_t share_from_ = kShareFrom;
   DeviceRows device_rows_;
   EngineTimes times_;
 };
 
-/// The other ranks: runs the steps that the first rank broadcasts until it says stop; `after_step` is called after
-/// each.
-void follow(Communicator& comm, Transformer& transformer, EngineTimes& times, const std::function<void()>& after_step);
+/// The other ranks: runs the steps that the first rank broadcasts until it says stop, and samples its share of their
+/// rows (`known` as SampleContext::allowed_ids); `after_step` is called after each.
+void follow(Communicator& comm, Transformer& transformer, ParallelFor& parallel, std::span<const std::uint8_t> known,
+            EngineTimes& times, const std::function<void()>& after_step);
 
 }  // namespace tpinfer

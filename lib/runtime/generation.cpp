@@ -54,7 +54,9 @@ void help_job(const GenerationRank& rank, const AnsweringContext& context) {
     rank.worker.watch_memory();
     teller.tell();
   };
-  if (rank.steps.rank() > 0) return follow(rank.steps, rank.worker.transformer(), rank.worker.times(), after_step);
+  if (rank.steps.rank() > 0)
+    return follow(rank.steps, rank.worker.transformer(), rank.worker.parallel(), rank.setup.allowed_ids,
+                  rank.worker.times(), after_step);
   ReplicaSource source(*rank.mail, replica_ahead(rank.setup.limits.max_sequences));
   run_engine(rank, source, context, source.events(after_step));
   source.finish(rank.setup.collective_timeout);

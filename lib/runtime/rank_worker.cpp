@@ -213,7 +213,7 @@ void RankWorker::build(Communicator& comm) {
   exchange_.reset();
   const RankShare& share = setup_.plan.per_rank[static_cast<std::size_t>(rank_)].share;
   DeviceCommunicatorOptions options = gpu_collectives(setup_.spec, setup_.plan, setup_.limits, setup_.partials);
-  if (!gpu_) options.most_gathered = most_gathered(setup_.spec, setup_.limits);
+  if (!gpu_) options.most_gathered = most_gathered(setup_.spec, setup_.limits, comm.size());
   options.transport = setup_.transport;
   options.timeout = setup_.collective_timeout;
   device_comm_ = gpu_ ? make_cuda_communicator(comm, {.device = gpu_index_, .stream = gpu_->queue()}, *parallel_,

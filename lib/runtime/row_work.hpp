@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "backend/row_choice.hpp"
 #include "runtime/sampler.hpp"
 
 namespace tpinfer {
@@ -25,5 +26,15 @@ struct RowOutcome {
 
 /// Into `outcome`, reusing its memory and the scratch's.
 void do_row(const RowTask& task, std::span<const float> logits, SamplingScratch& scratch, RowOutcome& outcome);
+
+/// The task for another rank or a device, which knows no prompts and parameters; what is done to single logits goes to
+/// the end of `edits`.
+RowWish wish_of(const RowTask& task, std::int64_t vocab, std::vector<LogitEdit>& edits,
+                std::vector<std::uint32_t>& memory);
+
+/// do_row() of the task that the wish was made of, with the same bits. `edits`: the list that it points into; `known`:
+/// SampleContext::allowed_ids.
+void do_wish(const RowWish& wish, std::span<const LogitEdit> edits, std::span<const std::uint8_t> known,
+             std::span<const float> logits, SamplingScratch& scratch, RowOutcome& outcome);
 
 }  // namespace tpinfer

@@ -53,10 +53,29 @@ struct Distribution {
 /// Memory of next_token_distribution() that lasts from row to row.
 struct SamplingScratch {
   Distribution distribution;
-  std::vector<float> logits, sorted;
+  std::vector<float> logits, heap;
   std::vector<std::uint32_t> order;
-  std::vector<std::uint8_t> keep;
+  std::vector<double> sums;
 };
+
+/// How a token is taken from logits that all other rules were applied to.
+struct DrawRules {
+  bool greedy = false;  ///< the highest logit
+  double temperature = 1.0;
+  std::int64_t top_k = 0;  ///< 0: all
+  double top_p = 1.0, min_p = 0.0;
+};
+
+inline DrawRules draw_rules(const SamplingParams& params) noexcept {
+  return {.greedy = !params.do_sample || params.temperature == 0,
+          .temperature = params.temperature,
+          .top_k = params.top_k,
+          .top_p = params.top_p,
+          .min_p = params.min_p};
+}
+
+/// The distribution of scratch.logits, which are changed; see next_token_distribution().
+const Distribution& distribution_of(const DrawRules& rules, SamplingScratch& scratch);
 
 /// Exact next-token distribution in Hugging Face's order of the parameters; greedy gives one id. Without ids when every
 /// id is banned or at -infinity.
@@ -69,7 +88,10 @@ inline Distribution next_token_distribution(std::span<const float> logits, const
 }
 
 /// The id whose share of [0, 1), in ascending id, holds the draw; -1 when there are no ids.
-std::int32_t draw_token(const Distribution& distribution, const DrawKey& key);
+std::int32_t draw_token(const Distribution& distribution, double draw);
+inline std::int32_t draw_token(const Distribution& distribution, const DrawKey& key) {
+  return draw_token(distribution, uniform_draw(key));
+}
 
 /// Next token: greedy (highest logit, ties to the lowest id) or drawn by the counter-based generator; -1 when no id may
 /// come.

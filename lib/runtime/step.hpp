@@ -5,6 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "backend/row_choice.hpp"
+
 namespace tpinfer {
 
 /// One step of all ranks: made by rank 0 and broadcast, so that the others only follow. Field meanings as in StepBatch
@@ -18,6 +20,11 @@ struct Step {
   std::vector<std::int32_t> block_copies;  ///< pairs of cache blocks (from, to), copied before the rows are computed
   std::vector<std::int32_t> logit_rows;    ///< rows whose logits are wanted, ascending
 
+  /// What is wanted of each logit row, where the ranks divide the rows among each other; empty: rank 0 samples all.
+  std::vector<RowWish> wishes;
+  std::vector<LogitEdit> edits;  ///< of all wishes
+
+  bool shared() const noexcept { return !wishes.empty(); }
   std::int64_t rows() const noexcept { return static_cast<std::int64_t>(tokens.size()); }
   std::int64_t sequences() const noexcept { return static_cast<std::int64_t>(row_begin.size()) - 1; }
   void clear();

@@ -34,7 +34,9 @@ Transformer::Transformer(Backend& backend, DeviceCommunicator& comm, const Model
       limits_(limits),
       heads_{share.query_heads.count(), share.kv_heads.count(), spec.head_dim},
       act_dtype_(backend.activation_dtype(kv.spec().dtype)),
-      graphs_(backend, comm, limits, kv.spec().block_size) {
+      graphs_(backend, comm, limits, kv.spec().block_size),
+      on_host_(comm.shares_rows()),
+      begins_(static_cast<std::size_t>(share.ranks) + 1) {
   const std::vector<std::int64_t> cuts = even_cuts(spec.vocab, share.ranks);
   for (std::size_t r = 0; r + 1 < cuts.size(); ++r) vocab_widths_.push_back(cuts[r + 1] - cuts[r]);
   const WorkspaceSizes n(spec, share, limits);
@@ -57,9 +59,10 @@ Transformer::Transformer(Backend& backend, DeviceCommunicator& comm, const Model
   head_in_ = make(n.head_hidden, DType::float32);
   head_normed_ = make(n.head_hidden, act_dtype_);
   local_logits_ = make(n.local_logits, DType::float32);
-  all_logits_ = make(n.all_logits, DType::float32);
+  all_logits_ = make(on_host_ ? std::max(n.all_logits, n.shared_logits) : n.all_logits, DType::float32);
   step_arrays_ = make(n.step_ints, DType::int32);
-  host_logits_.resize(static_cast<std::size_t>(n.all_logits));
+  staging_.reserve(static_cast<std::size_t>(n.step_ints));
+  if (!on_host_) host_logits_.resize(static_cast<std::size_t>(n.all_logits));
   if (spec.rope.rotary_dim == 0) return;
   const RopeAngles angles = rope_angles(spec.rope, limits.max_model_len);
   cos_ = make(n.rope, DType::float32);
@@ -207,7 +210,7 @@ void Transformer::layers(const StepBatch& batch) {
   }
 }
 
-void Transformer::head(const StepBatch& batch, std::int64_t first, std::int64_t rows) {
+void Transformer::head(const StepBatch& batch, std::int64_t first, std::int64_t rows, bool shared) {
   const Tensor residual = activations(residual_, DType::float32, batch.rows, spec_.hidden);
   const Tensor picked = activations(head_in_, DType::float32, rows, spec_.hidden);
   const Tensor normed = activations(head_normed_, act_dtype_, rows, spec_.hidden);
@@ -215,18 +218,33 @@ void Transformer::head(const StepBatch& batch, std::int64_t first, std::int64_t 
   backend_.norm(picked, norm_params(weights_.final_norm(), weights_.final_norm_bias()), normed);
   backend_.matmul(weights_.head(), normed, nullptr,
                   activations(local_logits_, DType::float32, rows, share_.vocab.count()));
-  comm_.gather_columns(local_logits_.as<float>(), rows, vocab_widths_, all_logits_.as<float>());
+  if (!shared) return comm_.gather_columns(local_logits_.as<float>(), rows, vocab_widths_, all_logits_.as<float>());
+  for (std::size_t r = 0; r < begins_.size(); ++r)
+    begins_[r] = rows * static_cast<std::int64_t>(r) / static_cast<std::int64_t>(share_.ranks);
+  comm_.share_rows(local_logits_.as<float>(), begins_, vocab_widths_, all_logits_.as<float>());
 }
 
 void Transformer::hand_out(std::int64_t first, std::int64_t rows, const LogitSink& sink) {
   if (share_.rank != 0) return;
   if (chooser_ && on_device && on_device(*chooser_, first, activations(all_logits_, DType::float32, rows, spec_.vocab)))
     return comm_.throw_if_failed();
+  if (on_host_) {
+    comm_.throw_if_failed();
+    return sink(first, rows, all_logits_.as<float>());
+  }
   backend_.copy_to_host(host_logits_.data(), all_logits_.data(),
                         static_cast<std::size_t>(rows * spec_.vocab) * sizeof(float));
   backend_.synchronize();
   comm_.throw_if_failed();
   sink(first, rows, host_logits_.data());
+}
+
+void Transformer::hand_out_share(std::int64_t first, const LogitSink& sink) {
+  comm_.throw_if_failed();
+  const auto me = static_cast<std::size_t>(share_.rank);
+  const std::int64_t rows = begins_[me + 1] - begins_[me];
+  if (rows > 0) sink(first + begins_[me], rows, all_logits_.as<float>());
+  if (after_share) after_share(first, begins_);
 }
 
 void Transformer::forward(const Step& step, const LogitSink& sink) {
@@ -237,7 +255,7 @@ void Transformer::forward(const Step& step, const LogitSink& sink) {
     batch.max_context = graphs_.most_context();
     graphs_.run([&] {
       layers(batch);
-      head(batch, 0, batch.rows);
+      head(batch, 0, batch.rows, false);
     });
     return hand_out(0, wanted, sink);
   }
@@ -245,8 +263,11 @@ void Transformer::forward(const Step& step, const LogitSink& sink) {
   layers(batch);
   for (std::int64_t first = 0; first < wanted; first += limits_.logit_rows) {
     const std::int64_t rows = std::min(limits_.logit_rows, wanted - first);
-    head(batch, first, rows);
-    hand_out(first, rows, sink);
+    head(batch, first, rows, step.shared());
+    if (step.shared())
+      hand_out_share(first, sink);
+    else
+      hand_out(first, rows, sink);
   }
 }
 

@@ -16,8 +16,8 @@
 
 namespace tpinfer {
 
-/// Receives logits on rank 0: `first` is the index in Step::logit_rows, `logits` [rows, vocab]; valid during the call
-/// only.
+/// Receives logits on rank 0, or its share of them on every rank that has one (Step::shared): `first` is the index in
+/// Step::logit_rows, `logits` [rows, vocab]; valid during the call only.
 using LogitSink = std::function<void(std::int64_t first, std::int64_t rows, const float* logits)>;
 
 /// The one forward pass, driven by the knobs of ModelSpec. The only caller of device collectives: embedding, attention
@@ -27,12 +27,19 @@ class Transformer {
   Transformer(Backend& backend, DeviceCommunicator& comm, const ModelSpec& spec, const RankShare& share,
               const RankWeights& weights, KvStore& kv, const TransformerLimits& limits);
 
-  /// Runs one step on this rank (all ranks of the group run the same one). `sink` is called on rank 0 only.
+  /// Runs one step on this rank (all ranks of the group run the same one).
   void forward(const Step& step, const LogitSink& sink);
 
   /// Asked first, on rank 0, where the device can choose tokens: false when it has not done what the sink is for.
   /// Logits [rows, vocab] from number `first` of Step::logit_rows on.
   std::function<bool(RowChooser& chooser, std::int64_t first, const Tensor& logits)> on_device;
+
+  /// Called on every rank, after its sink, for each block of shared rows: rank r had rows first + [begins[r],
+  /// begins[r + 1]).
+  std::function<void(std::int64_t first, std::span<const std::int64_t> begins)> after_share;
+  /// The collectives, for what belongs to a step besides; shares_rows() says whether a step may be shared.
+  DeviceCommunicator& communicator() noexcept { return comm_; }
+  std::int64_t vocab() const noexcept { return spec_.vocab; }
 
   /// Steps that were run from a graph of the device so far.
   std::uint64_t graph_runs() const noexcept { return graphs_.runs(); }
@@ -48,9 +55,11 @@ class Transformer {
   void dense_partials(const LayerWeights& layer, const Tensor& partials);
   void expert_partials(const LayerWeights& layer, const Tensor& partials);
   void layers(const StepBatch& batch);
-  /// Logits of `rows` rows from number `first` of Step::logit_rows on, gathered on rank 0.
-  void head(const StepBatch& batch, std::int64_t first, std::int64_t rows);
+  /// Logits of `rows` rows from number `first` of Step::logit_rows on, gathered on rank 0 or
+  /// shared out.
+  void head(const StepBatch& batch, std::int64_t first, std::int64_t rows, bool shared);
   void hand_out(std::int64_t first, std::int64_t rows, const LogitSink& sink);
+  void hand_out_share(std::int64_t first, const LogitSink& sink);
   NormParams norm_params(const DeviceBuffer& weight, const DeviceBuffer& bias) const;
   Tensor activations(const DeviceBuffer& buffer, DType dtype, std::int64_t rows, std::int64_t cols) const;
 
@@ -66,6 +75,8 @@ class Transformer {
   DType act_dtype_;
   DecodeGraphs graphs_;
   std::vector<std::int64_t> vocab_widths_;  ///< vocabulary rows of each rank
+  bool on_host_;                            ///< device memory is the host's
+  std::vector<std::int64_t> begins_;        ///< [ranks + 1] shares of the rows of a block
 
   DeviceBuffer residual_, total_;                          ///< [max_rows, hidden] float32
   DeviceBuffer normed_;                                    ///< [max_rows, hidden] activation type
@@ -79,11 +90,12 @@ class Transformer {
   DeviceBuffer expert_in_, expert_up_, expert_activated_;  ///< [max_rows * slots, ...] see ExpertScratch
   std::vector<ExpertMatrices> expert_list_;                ///< of the layer at work
   DeviceBuffer head_in_, head_normed_;                     ///< [logit_rows, hidden]
-  DeviceBuffer local_logits_, all_logits_;     ///< [logit_rows, vocabulary of this rank], [logit_rows, vocab] on rank 0
-  DeviceBuffer step_arrays_;                   ///< the int32 arrays of a step
-  DeviceBuffer cos_, sin_;                     ///< [max_model_len, rotary_dim / 2]
-  std::vector<std::int32_t> staging_;          ///< host side of step_arrays_
-  std::vector<float> host_logits_;             ///< [logit_rows, vocab] on rank 0
+  DeviceBuffer local_logits_,
+      all_logits_;                     ///< [logit_rows, vocabulary of this rank], [logit_rows, vocab] on rank 0; shares
+  DeviceBuffer step_arrays_;           ///< the int32 arrays of a step
+  DeviceBuffer cos_, sin_;             ///< [max_model_len, rotary_dim / 2]
+  std::vector<std::int32_t> staging_;  ///< host side of step_arrays_
+  std::vector<float> host_logits_;     ///< [logit_rows, vocab] on rank 0, of a GPU
   const std::int32_t* logit_index_ = nullptr;  ///< device copy of Step::logit_rows
 };
 

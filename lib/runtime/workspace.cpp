@@ -23,8 +23,11 @@ std::int64_t most_partials(const ModelSpec& spec, const TransformerLimits& limit
   return limits.max_rows * spec.hidden;
 }
 
-std::int64_t most_gathered(const ModelSpec& spec, const TransformerLimits& limits) noexcept {
-  return limits.logit_rows * spec.vocab;
+std::int64_t most_gathered(const ModelSpec& spec, const TransformerLimits& limits, int ranks) {
+  const std::vector<std::int64_t> cuts = even_cuts(spec.vocab, ranks);
+  std::int64_t widest = 0;
+  for (std::size_t r = 0; r + 1 < cuts.size(); ++r) widest = std::max(widest, cuts[r + 1] - cuts[r]);
+  return limits.logit_rows * widest;
 }
 
 WorkspaceSizes::WorkspaceSizes(const ModelSpec& spec, const RankShare& share, const TransformerLimits& limits) {
@@ -49,6 +52,7 @@ WorkspaceSizes::WorkspaceSizes(const ModelSpec& spec, const RankShare& share, co
   head_hidden = limits.logit_rows * spec.hidden;
   local_logits = limits.logit_rows * share.vocab.count();
   all_logits = share.rank == 0 ? limits.logit_rows * spec.vocab : 0;
+  if (share.ranks > 1) shared_logits = (limits.logit_rows + share.ranks - 1) / share.ranks * spec.vocab;
   // tokens, positions, slots, logit rows, row begins, block tables
   const std::int64_t table = (limits.max_model_len + kSmallestBlock - 1) / kSmallestBlock;
   step_ints = 4 * rows + limits.max_sequences + 1 + limits.max_sequences * table;
@@ -70,10 +74,10 @@ std::uint64_t WorkspaceSizes::gpu_bytes(DType activation) const noexcept {
 }
 
 std::uint64_t WorkspaceSizes::bytes(DType activation) const noexcept {
-  // partial sums in float64, this rank's part of their float32 totals and of the gathered logits, and the host's copies
-  // of logits and steps
+  // partial sums in float64, this rank's part of their float32 totals and of the gathered logits, this rank's share
+  // of whole rows where it has no room for all, and the host's copy of steps
   const std::int64_t collectives = 2 * hidden + hidden + local_logits;
-  const std::int64_t host = all_logits + step_ints;
+  const std::int64_t host = std::max<std::int64_t>(0, shared_logits - all_logits) + step_ints;
   return gpu_bytes(activation) + static_cast<std::uint64_t>(collectives + host) * sizeof(float);
 }
 

@@ -36,6 +36,7 @@ struct WorkspaceSizes {
   std::int64_t head_hidden = 0;      ///< [logit_rows, hidden]: picked rows float32, normed
   std::int64_t local_logits = 0;     ///< [logit_rows, vocabulary of this rank] float32
   std::int64_t all_logits = 0;       ///< [logit_rows, vocab] float32, on rank 0
+  std::int64_t shared_logits = 0;    ///< rows of a block that a rank samples, [.., vocab] float32; where the host does
   std::int64_t step_ints = 0;        ///< int32 arrays of a step
   std::int64_t rope = 0;             ///< [max_model_len, rotary_dim / 2]: cos and sin
 
@@ -55,6 +56,6 @@ std::int64_t expert_slots(const ModelSpec& spec) noexcept;
 
 /// Doubles that the device communicator's partial sums must hold, and floats of the largest block of gathered logits.
 std::int64_t most_partials(const ModelSpec& spec, const TransformerLimits& limits) noexcept;
-std::int64_t most_gathered(const ModelSpec& spec, const TransformerLimits& limits) noexcept;
+std::int64_t most_gathered(const ModelSpec& spec, const TransformerLimits& limits, int ranks);
 
 }  // namespace tpinfer

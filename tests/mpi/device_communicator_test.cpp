@@ -190,6 +190,52 @@ TEST(Device, GathersUnevenColumns) {
   }
 }
 
+// Whole rows, divided in ever other ways: some ranks get none. Back to back, and with gathers and reduces between.
+TEST(Device, SharesRowsOut) {
+  testing::SerialFor serial;
+  const int ranks = world().size();
+  const auto me = static_cast<std::size_t>(world().rank());
+  for (const auto& which : cases()) {
+    const auto device = make(which, serial);
+    ASSERT_TRUE(device->shares_rows());
+    for (int call = 0; call < 60; ++call) {
+      std::vector<std::int64_t> widths;
+      std::vector<std::int64_t> begins{0};
+      for (int rank = 0; rank < ranks; ++rank) {
+        widths.push_back((rank * 5 + call) % 7 == 0 ? 0 : 300 + 3 * rank - call);
+        begins.push_back(begins.back() + (rank * 3 + call) % 5);
+      }
+      const auto value = [&](std::size_t rank, std::int64_t row, std::int64_t column) {
+        return static_cast<float>(static_cast<std::int64_t>(rank) * 100'000 + row * 1000 + column + call);
+      };
+      std::vector<float> local;
+      for (std::int64_t row = 0; row < begins.back(); ++row)
+        for (std::int64_t column = 0; column < widths[me]; ++column) local.push_back(value(me, row, column));
+      std::vector<float> expected;
+      for (std::int64_t row = begins[me]; row < begins[me + 1]; ++row)
+        for (std::size_t rank = 0; rank < widths.size(); ++rank)
+          for (std::int64_t column = 0; column < widths[rank]; ++column) expected.push_back(value(rank, row, column));
+      std::vector<float> out(expected.size(), -1);
+      device->share_rows(local.data(), begins, widths, out.data());
+      EXPECT_EQ(out, expected) << which.name << ", call " << call;
+      if (call % 4 == 1) {  // a gather that shows the same memory of the window
+        const std::vector<std::int64_t> one(widths.size(), 2);
+        const std::vector<float> mine{static_cast<float>(me), static_cast<float>(call)};
+        std::vector<float> all(2 * widths.size());
+        device->gather_columns(mine.data(), 1, one, me == 0 ? all.data() : nullptr);
+        if (me == 0) {
+          EXPECT_EQ(all[all.size() - 2], static_cast<float>(ranks - 1)) << which.name;
+        }
+      }
+      if (call % 3 == 0) {
+        EXPECT_TRUE(same_bits(reduce(*device, call, 200), reference(ranks, call, 200))) << which.name;
+      }
+    }
+    const std::vector<std::int64_t> nothing;
+    EXPECT_THROW(device->share_rows(nullptr, nothing, nothing, nullptr), Error) << which.name;
+  }
+}
+
 TEST(Device, CountsTotalsBeyondTheExactRangeOnce) {
   testing::SerialFor serial;
   const int ranks = world().size();

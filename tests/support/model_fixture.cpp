@@ -31,10 +31,10 @@ ModelFixture::ModelFixture(Communicator& comm, const std::string& folder, const 
   const ModelFolder model({.path = folder}, Log());
   setup_.plan = make_sharding_plan(model.spec, model.checkpoint, model.claims, comm.size(), options.dtype);
   setup_.limits = {.max_rows = 512,
-                   .max_sequences = 4,
+                   .max_sequences = options.max_sequences,
                    .max_model_len = std::min<std::int64_t>(model.spec.max_positions, 512),
-                   .logit_rows = 16};
-  setup_.kv_blocks = 32;
+                   .logit_rows = std::max<std::int64_t>(16, options.max_sequences)};
+  setup_.kv_blocks = options.kv_blocks;
   setup_.kernel_set = options.kernels;
   setup_.threads = options.threads;
   setup_.transport = options.transport;

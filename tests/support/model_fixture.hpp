@@ -27,6 +27,8 @@ struct FixtureOptions {
   int threads = 1;
   Transport transport = Transport::automatic;
   DType partials = DType::float64;  ///< float32: engine.reproducible: off
+  std::int64_t kv_blocks = 32;
+  std::int64_t max_sequences = 4;
 };
 
 /// A model on the ranks of `comm`, from folder to forward pass, by the same code as a job.

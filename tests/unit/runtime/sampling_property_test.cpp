@@ -2,10 +2,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <numeric>
 #include <random>
 
 #include "plain_sampling.hpp"
+#include "runtime/row_work.hpp"
 
 namespace tpinfer::test {
 namespace {
@@ -128,6 +130,35 @@ TEST(SamplingProperty, AllParametersTogether) {
   EXPECT_GT(several, 6000);
   EXPECT_GT(none, 100);
   EXPECT_LT(borderline, 3000);
+}
+
+// A wish tells another rank all that the row's task says: the same token, log probability and alternatives.
+TEST(SamplingProperty, AWishIsTheTask) {
+  std::mt19937_64 random(77);
+  SamplingScratch scratch, other;
+  std::vector<LogitEdit> edits;
+  std::vector<std::uint32_t> memory;
+  int drawn = 0, edited = 0;
+  for (int round = 0; round < 20000; ++round) {
+    const Question q(random);
+    SCOPED_TRACE(q.described(round));
+    RowTask task{.params = &q.params, .context = q.context(), .choose = round % 50 != 0, .top_k = round % 4};
+    if (round % 10 == 0) task.given = static_cast<std::int32_t>(round) % static_cast<std::int32_t>(q.logits.size());
+    if (edits.size() > 500) edits.clear();  // most rows have others' edits before theirs
+    const RowWish wish = wish_of(task, std::ssize(q.logits), edits, memory);
+    RowOutcome expected, found;
+    do_row(task, q.logits, scratch, expected);
+    do_wish(wish, edits, task.context.allowed_ids, q.logits, other, found);
+    ASSERT_EQ(found.finite, expected.finite);
+    ASSERT_EQ(found.token.id, expected.token.id);
+    ASSERT_EQ(std::bit_cast<std::uint32_t>(found.token.logprob), std::bit_cast<std::uint32_t>(expected.token.logprob));
+    ASSERT_EQ(found.top.size(), expected.top.size());
+    for (std::size_t i = 0; i < found.top.size(); ++i) ASSERT_EQ(found.top[i].id, expected.top[i].id);
+    drawn += expected.token.id >= 0 && wish.greedy == 0 && task.given < 0;
+    edited += wish.edits > 0;
+  }
+  EXPECT_GT(drawn, 5000);
+  EXPECT_GT(edited, 5000);
 }
 
 // Of equally probable ids at the limit of top_p the lowest stay, and what is dropped may be just 1 - top_p.

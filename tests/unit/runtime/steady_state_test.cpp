@@ -1,33 +1,11 @@
 // Once prompts are computed, scheduling a decode step, making its message and sampling take no memory.
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
 #include <random>
 
+#include "counted_memory.hpp"
 #include "runtime/row_work.hpp"
 #include "runtime/scheduler.hpp"
-
-namespace {
-std::atomic<std::int64_t> allocations{0};
-}  // namespace
-
-void* operator new(std::size_t size) {
-  ++allocations;
-  if (void* memory = std::malloc(size)) return memory;
-  throw std::bad_alloc();
-}
-void* operator new(std::size_t size, std::align_val_t alignment) {
-  ++allocations;
-  const auto unit = static_cast<std::size_t>(alignment);
-  if (void* memory = std::aligned_alloc(unit, (size + unit - 1) / unit * unit)) return memory;
-  throw std::bad_alloc();
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
 
 namespace tpinfer {
 namespace {
@@ -90,9 +68,9 @@ TEST(SteadyState, SchedulingAndSamplingTakeNoMemory) {
   for (const SamplingParams& params : {greedy, sampled, scored}) {
     Work work(30);
     for (int step = 0; step < 20; ++step) work.run_step(params, 30);
-    const std::int64_t before = allocations;
+    const std::int64_t before = testing::allocations();
     for (int step = 0; step < 100; ++step) work.run_step(params, 30);
-    EXPECT_EQ(allocations - before, 0);
+    EXPECT_EQ(testing::allocations() - before, 0);
   }
 }
 
