@@ -28,7 +28,8 @@ inline float exp_negative(float x) noexcept {
   p = p * r + 5.0000001201e-1F;
   p = p * r * r + r + 1.0F;
   const float scale = std::bit_cast<float>((static_cast<std::int32_t>(n) + 127) << 23);
-  return x < -87.0F ? 0.0F : p * scale;
+  const float power = p * scale;  // computed in any case, so that the loop needs no branch
+  return x < -87.0F ? 0.0F : power;
 }
 
 // The same in float64: the remainder lies within half of log(2), where Taylor's series to the 13th power is exact to
@@ -58,7 +59,8 @@ inline double exp_negative(double x) noexcept {
   p = p * r + 1.0;
   const std::int64_t power = std::bit_cast<std::int64_t>(shifted) - std::bit_cast<std::int64_t>(kShift);
   const auto scale = std::bit_cast<double>((power + 1023) << 52);
-  return x < kLeast ? 0.0 : p * scale;
+  const double result = p * scale;
+  return x < kLeast ? 0.0 : result;
 }
 
 double sum_of(const std::array<double, kLanes>& lanes) noexcept {
