@@ -1,4 +1,5 @@
 """A mixed job gives each prompt the answer that it gets alone: whatever runs beside it, is shared with it or takes its cache."""
+import os
 import pathlib
 import random
 import sys
@@ -89,7 +90,8 @@ class MixedJobs(unittest.TestCase):
                 self.assert_same(alone, self.run_job(name, ranks, "tiny-llama", records, *sets))
 
     def test_hundreds_of_preemptions_change_no_answer(self):
-        for model in ("tiny-llama", "rand-mistral-swa"):
+        more_families = ["tiny-mixtral", "tiny-qwen2-moe", "tiny-gpt-bigcode"] if os.environ.get("TPINFER_LONG_TESTS") == "1" else []
+        for model in ["tiny-llama", "rand-mistral-swa", *more_families]:
             with self.subTest(model):
                 records = mixed(model, 220, 20, 100, 5)
                 more = {"sampling": {"allow_unknown_ids": True}}

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The same bits for any ranks, threads, batch, chunk, block, order and company, by `tpinfer diff` against one plain run.
+"""The same bits for any ranks, replicas, threads, batch, chunk, block, cache, order and company, by `tpinfer diff` against one
+plain run.
 
 Without options a set of runs in which each pair of settings occurs together at least once; with TPINFER_LONG_TESTS=1 each
 pair of settings occurs with each model and type; with --all every run that there is (hours).
@@ -23,16 +24,22 @@ SETTINGS = {
     "threads": [1, 2],
     "max_num_seqs": [1, 3, 256],
     "max_num_batched_tokens": [16, 100, 2048],
-    "kv_block_size": [16, 32],
+    "kv_block_size": [16, 32, 128],
     "prompts": ["all", "reversed", "some"],
+    "replicas": [1, 2],
+    "prefix_sharing": [True, False],
+    "samples": ["several", "one"],
+    "cache": ["auto", "tight"],  # tight: the longest sequence alone just fits, the others wait or are put back
 }
-PLAIN = {"ranks": 1, "threads": 1, "max_num_seqs": 256, "max_num_batched_tokens": 2048, "kv_block_size": 16, "prompts": "all"}
+PLAIN = {"ranks": 1, "threads": 1, "max_num_seqs": 256, "max_num_batched_tokens": 2048, "kv_block_size": 16, "prompts": "all",
+         "replicas": 1, "prefix_sharing": True, "samples": "several", "cache": "auto"}
+LONGEST = 128  # tokens of prompt and answer, in whole blocks of any size
 ALL = "--all" in sys.argv
 LONG = os.environ.get("TPINFER_LONG_TESTS") == "1"
 
 
 def possible(run):
-    return run["ranks"] <= MODELS[run["model"]]
+    return run["ranks"] % run["replicas"] == 0 and run["ranks"] // run["replicas"] <= MODELS[run["model"]]
 
 
 def every_run():
@@ -75,7 +82,7 @@ def prompts_of(model):
              "frequency_penalty": 0.1, "no_repeat_ngram_size": 3, "logit_bias": {"13": -1.0}, "seed": 3}
     lists = [ids(n) for n in (1, 2, 15, 16, 17, 33, 90)] + [shared, shared + ids(3), shared + ids(20)]
     return [{"id": f"{model} {i}", "token_ids": tokens,
-             "params": {"max_new_tokens": 3 + 4 * (i % 4), "logprobs": i % 4, **({"prompt_logprobs": 2} if i % 3 == 0 else {}),
+             "params": {"max_new_tokens": 3 + 4 * (i % 4), "n": 3 if i % 4 == 1 else 1, "logprobs": i % 4, **({"prompt_logprobs": 2} if i % 3 == 0 else {}),
                         **(drawn if i % 2 else {"temperature": 0})}}
             for i, tokens in enumerate(lists)]
 
@@ -91,15 +98,22 @@ class SameAnswers(unittest.TestCase):
             place.dir.cleanup()
 
     def answers(self, place, run):
-        """The result file of a run."""
+        """-> the result file of a run, its answers, samples of these prompts that it was not asked for"""
         records = prompts_of(run["model"])
         if run["prompts"] == "reversed":
             records.reverse()
         if run["prompts"] == "some":
             records = records[1::2]
-        place.run(run["ranks"], run["model"], records, model={"dtype": run["dtype"]}, parallel={"threads": run["threads"]},
-                  engine={k: run[k] for k in ("max_num_seqs", "max_num_batched_tokens", "kv_block_size")})
-        return place.path / "a.h5", len(records)
+        samples = sum(r["params"]["n"] for r in records)
+        if run["samples"] == "one":
+            for record in records:
+                record["params"]["n"] = 1
+        place.run(run["ranks"], run["model"], records, model={"dtype": run["dtype"]},
+                  parallel={"threads": run["threads"], "data_parallel_size": run["replicas"]},
+                  engine={k: run[k] for k in ("max_num_seqs", "max_num_batched_tokens", "kv_block_size", "prefix_sharing")},
+                  memory={"kv_cache": f"{LONGEST} tokens"} if run["cache"] == "tight" else {})
+        answers = sum(r["params"]["n"] for r in records)
+        return place.path / "a.h5", answers, samples - answers
 
     def plain(self, model, dtype):
         """The file to compare with; made once."""
@@ -108,11 +122,12 @@ class SameAnswers(unittest.TestCase):
             self.answers(place, {"model": model, "dtype": dtype, **PLAIN})
         return self.places[model, dtype].path / "a.h5"
 
-    def compare(self, a, b, prompts):
+    def compare(self, a, b, answers, left_out=0):
         r = jobs.start(0, "diff", str(a), str(b), "--common", "--json")
         self.assertIn(r.returncode, (0, 1), r.stderr)
         found = json.loads(r.stdout)
-        self.assertEqual(found["answers"], prompts, "answers are missing")
+        self.assertEqual(found["answers"], answers, "answers are missing")
+        self.assertEqual(found["counts"].pop("only_in_a", 0), left_out)
         return found
 
     def test_any_run_gives_the_answers_of_a_plain_one(self):
@@ -120,9 +135,9 @@ class SameAnswers(unittest.TestCase):
         print(f"{len(runs)} runs", flush=True)
         for run in runs:
             with self.subTest(**run), jobs.Workplace() as place:
-                file, prompts = self.answers(place, run)
-                found = self.compare(self.plain(run["model"], run["dtype"]), file, prompts)
-                self.assertTrue(found["same"], json.dumps(found, indent=1))
+                file, answers, left_out = self.answers(place, run)
+                found = self.compare(self.plain(run["model"], run["dtype"]), file, answers, left_out)
+                self.assertEqual(sum(found["counts"].values()), 0, json.dumps(found, indent=1))
                 self.assertEqual(found["notes"], [], "a note means that another thing was compared")
 
     def test_the_runs_cover_every_pair(self):
@@ -135,7 +150,7 @@ class SameAnswers(unittest.TestCase):
             records = prompts_of("tiny-llama")
             place.run(1, "tiny-llama", records, env={"TPINFER_ISA": "scalar"}, model={"dtype": "float32"}, parallel={"threads": 1})
             plain = self.plain("tiny-llama", "float32")
-            found = self.compare(plain, place.path / "a.h5", len(records))
+            found = self.compare(plain, place.path / "a.h5", sum(r["params"]["n"] for r in records))
             self.assertFalse(found["same"])
             self.assertGreater(found["counts"]["logprobs"], 0)
             self.assertLess(found["largest_logprob_difference"], 1e-3)

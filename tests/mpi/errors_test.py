@@ -160,9 +160,10 @@ class ExitCodes(unittest.TestCase):
 class LostRanks(unittest.TestCase):
     """A rank that stops or dies in mid-run: the others end in time."""
 
-    def start_long_job(self, place, ranks):
+    def start_long_job(self, place, ranks, replicas):
         record = [{"id": str(i), "token_ids": [1], "params": {"max_new_tokens": 1000}} for i in range(200)]
-        job = place.job(MODEL, record, run={"collective_timeout": "2s"}, engine={"max_num_seqs": 4})
+        job = place.job(MODEL, record, run={"collective_timeout": "2s"}, engine={"max_num_seqs": 4},
+                        parallel={"data_parallel_size": replicas, "threads": 1})
         process = subprocess.Popen(jobs.command(ranks, "run", job, "--progress", "lines"), env=jobs.ENV, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
                                    text=True, start_new_session=True)
         for line in process.stderr:
@@ -175,10 +176,10 @@ class LostRanks(unittest.TestCase):
         pids = [int(p) for p in subprocess.run(["pgrep", "-P", str(process.pid)], capture_output=True, text=True).stdout.split()]
         return sorted(pids or [int(p) for p in out.split() if int(p) != process.pid])
 
-    def check(self, ranks, which, sig):
+    def check(self, ranks, which, sig, replicas=1):
         with jobs.Workplace() as place:
-            process = self.start_long_job(place, ranks)
-            pids = self.ranks_of(process)
+            process = self.start_long_job(place, ranks, replicas)
+            pids = self.pids = self.ranks_of(process)
             self.assertEqual(len(pids), ranks)
             os.kill(pids[which], sig)
             t0 = time.monotonic()
@@ -200,6 +201,28 @@ class LostRanks(unittest.TestCase):
     def test_a_killed_rank_ends_the_run(self):
         code, err = self.check(3, 1, signal.SIGKILL)
         self.assertNotEqual(code, 0)
+
+    def test_6_a_stopped_replica_is_named(self):
+        for which in (1, 2, 3):  # of 2 x 2 on one host: replica 0 is ranks 0 and 1, replica 1 is 2 and 3
+            code, err = self.check(4, which, signal.SIGSTOP, replicas=2)
+            self.assertEqual(code, 6, err)
+            self.assertRegex(err, rf"tpinfer: error: rank \d: .*(ranks? .*{which}|replica {which // 2} \(led)")
+
+    def test_a_killed_replica_ends_the_run(self):
+        for which in (2, 3):
+            code, err = self.check(4, which, signal.SIGKILL, replicas=2)
+            self.assertNotEqual(code, 0)
+            self.assertRegex(err, r"exited on signal 9|rank \d", "who died is told")
+            deadline = time.monotonic() + 3  # the launcher may end before the last of its ranks is gone
+            while any(map(self.runs, self.pids)) and time.monotonic() < deadline:
+                time.sleep(0.05)
+            self.assertEqual([p for p in self.pids if self.runs(p)], [], "ranks are left behind")
+
+    def runs(self, pid):
+        try:
+            return b"tpinfer" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            return False
 
 
 if __name__ == "__main__":
