@@ -152,14 +152,15 @@ class Content {
       prompt.row.token_ids = std::vector<std::int32_t>();
     }
     const auto [at, fresh] = by_id_.emplace(prompt.row.id, content.prompts.size());
-    by_number_[prompt.number] = at->second;
+    const std::size_t index = at->second;
+    by_number_[prompt.number] = index;
     content.next_prompt = std::max(content.next_prompt, prompt.number + 1);
     if (fresh) {
       content.prompts.push_back(std::move(prompt));
-    } else if (JournalPrompt& old = content.prompts[at->second]; old.row.content != prompt.row.content) {
+    } else if (content.prompts[index].row.content != prompt.row.content) {
       // it could not run before
-      std::erase_if(content.answers, [&](const AnswerRow& a) { return std::cmp_equal(a.prompt_index, at->second); });
-      old = std::move(prompt);
+      std::erase_if(content.answers, [&](const AnswerRow& a) { return std::cmp_equal(a.prompt_index, index); });
+      content.prompts[index] = std::move(prompt);
     }
   }
 
