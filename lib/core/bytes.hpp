@@ -57,9 +57,13 @@ class ByteReader {
 
   template <class T>
   requires std::is_arithmetic_v<T> || std::is_enum_v<T> T get() {
-    T value;
-    std::memcpy(&value, take(sizeof(T)).data(), sizeof(T));
-    return value;
+    if constexpr (std::is_same_v<T, bool>) {
+      return get<std::uint8_t>() != 0;  // another byte would be no bool
+    } else {
+      T value;
+      std::memcpy(&value, take(sizeof(T)).data(), sizeof(T));
+      return value;
+    }
   }
   std::string get_string() {
     const auto raw = take(get<std::uint64_t>());

@@ -173,6 +173,7 @@ class Content {
   void take_answer(ByteReader& from) {
     JournalPrompt& prompt = prompt_of(from);
     AnswerRow row = get_answer_row(from);
+    if (row.finish_reason > FinishReason::error) throw Error(ExitCode::internal, "it ended for no known reason");
     if (std::ranges::find(prompt.finished, row.sample_index) != prompt.finished.end()) return;
     prompt.finished.push_back(row.sample_index);
     content.attempts = std::max(content.attempts, row.attempt + 1);
