@@ -7,7 +7,7 @@ namespace tpinfer {
 
 /// Version of the order of every sum. It changes whenever one of them changes; results of two versions need not be
 /// bitwise equal.
-inline constexpr int kNumericVersion = 1;
+inline constexpr int kNumericVersion = 2;
 
 /// Leaf sums are rounded to multiples of 2^-28 and added in float64. While totals stay below kExactLimit no such
 /// addition rounds, so that ranks, experts and leaves may be added in any order with the same bits.

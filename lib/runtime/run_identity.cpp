@@ -48,7 +48,8 @@ RunIdentity identity_of(const Job& job, const Preparation& prepared, KernelSet k
                        .numeric_version = kNumericVersion,
                        .kernel_set = std::string(kernel_set_name(kernels))};
   for (const CheckpointFile& file : prepared.model->checkpoint.files())
-    identity.files.push_back(file_identity(file.path, file.name));
+    identity.files.push_back(file.path.empty() ? RunIdentity::File{.name = file.name, .bytes = file.bytes}
+                                               : file_identity(file.path, file.name));
   const fs::path folder = job.model.path;
   add_if_there(identity, folder, "config.json");
   if (job.model.generation_config != GenerationConfigUse::none)

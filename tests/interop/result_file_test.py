@@ -77,6 +77,9 @@ DATASETS = {
     "/job/source": (TEXT, "model: M\nprompts: P\n", None),
     "/job/resolved": (TEXT, "version: 1\n", None),
     "/model/config.json": (TEXT, '{"hidden_size": 64}', None),
+    "/model/files/name": (TEXT, ["config.json", "model.safetensors"], None),
+    "/model/files/bytes": ("u8", [612, 4000000000], "B"),
+    "/model/files/hash": ("u8", [0xFEDCBA9876543210, 7], None),
     "/plan/tensors/name": (TEXT, ["embed", "norm"], None),
     "/plan/tensors/role": (TEXT, ["token_embedding", "final_norm"], None),
     "/plan/tensors/dtype": (TEXT, ["bfloat16", "bfloat16"], None),
@@ -96,6 +99,7 @@ DATASETS = {
     "/prompts/n_tokens": ("i4", [3, 1, 0, 3, 0], None),
     "/prompts/token_ids": ("i4", [1, 15, 7, 5, 97, 0, 98], None),
     "/prompts/token_offsets": ("i8", [0, 3, 4, 4, 7, 7], None),
+    "/prompts/content_hash": ("u8", [0xFFFFFFFFFFFFFFF1, 0, 0, 0, 0], None),
     "/prompts/status": (STATUS, [0, 0, 1, 2, 3], None),
     "/prompts/error": (
         TEXT,

@@ -136,6 +136,7 @@ inline RunResult sample_result() {
   r.dtype_stored = "bfloat16";
   r.dtype_compute = "float32";
   r.config_json = R"({"hidden_size": 64})";
+  r.model_files = {{"config.json", 612, 0xFEDCBA9876543210ULL}, {"model.safetensors", 4'000'000'000, 7}};
   r.parameters = 12'345'678'901;
   r.vocab_size = 32'002;
   r.layers = 2;
@@ -152,6 +153,7 @@ inline RunResult sample_result() {
   r.memory_classes = {"weights", "kv_cache", "workspace"};
   r.memory_planned = {{100, 200, 300}, {101, 201, 301}, {102, 202, 302}};
   add_sample_prompts(r);
+  r.prompts[0].content = 0xFFFFFFFFFFFFFFF1ULL;
   add_sample_answers(r);
   r.weight_classes = {"token_embedding", "final_norm"};
   for (std::int32_t rank = 0; rank < 3; ++rank) r.ranks.push_back(sample_rank(rank));
