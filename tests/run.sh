@@ -18,7 +18,7 @@ run_preset() {
   cmake --preset "$1" -DTPINFER_TESTS=ON -DTPINFER_CUDA_ARCHITECTURES=90 "${@:2}" >/dev/null
   cmake --build "build/$1"
   echo "== tests: $1"
-  ctest --test-dir "build/$1" --output-on-failure -j 4  # ranks wait for each other much of the time
+  ctest --test-dir "build/$1" --output-on-failure -j 3  # ranks wait for each other much of the time
 }
 
 run_preset release

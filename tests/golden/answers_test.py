@@ -37,9 +37,9 @@ class Reference(unittest.TestCase):
         return got
 
     def test_greedy_ids_and_logprobs_on_1_to_4_ranks(self):
-        for name in NAMES:
+        for i, name in enumerate(NAMES):  # logits_test.cpp has all models on all of them
             one = self.check_model(name, 1)
-            for ranks in (2, 3, 4):
+            for ranks in (2, 3, 4) if LONG or name in TRAINED else (2 + i % 3, 2 + (i + 1) % 3):
                 self.assertTrue(jobs.same_bits(one, self.check_model(name, ranks)), f"{name} on {ranks} ranks")
 
     def test_prompt_logprobs_are_the_reference(self):
@@ -78,7 +78,7 @@ class HalfPrecision(unittest.TestCase):
 
     def test_bfloat16_and_float16_stay_near_the_reference(self):
         for name in NAMES:
-            for dtype in ("bfloat16", "float16"):
+            for dtype in ("bfloat16", "float16") if LONG or name in TRAINED else ("bfloat16",):
                 differences, among = self.score(name, dtype)
                 trained = name in TRAINED
                 print(f"{name} {dtype}: mean difference {differences.mean():.4f}, among the best two {among:.3f}")
