@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "core/error.hpp"
 #include "output/result_diff.hpp"
@@ -29,10 +30,14 @@ class Join {
   }
 
   void add(RunResult part, const std::string& name) {
-    refuse_conflicts(all_, part, name);
+    if (std::ranges::any_of(part.prompts, [&](const PromptRow& prompt) { return row_of_.contains(prompt.id); }))
+      refuse_conflicts(all_, part, name);
     const auto attempts = static_cast<std::int32_t>(all_.attempts.size());
     std::vector<std::int64_t> becomes;  // row of the whole, by row of the part; -1: the row is there already
-    for (PromptRow& prompt : part.prompts) becomes.push_back(take(std::move(prompt)));
+    std::unordered_set<std::int64_t> replaced;
+    for (PromptRow& prompt : part.prompts) becomes.push_back(take(std::move(prompt), replaced));
+    if (!replaced.empty())  // samples of prompts that were not finished
+      std::erase_if(all_.answers, [&](const AnswerRow& row) { return replaced.contains(row.prompt_index); });
     for (AnswerRow& answer : part.answers) {
       const std::int64_t row = becomes[static_cast<std::size_t>(answer.prompt_index)];
       if (row < 0) continue;
@@ -56,16 +61,15 @@ class Join {
   }
 
  private:
-  std::int64_t take(PromptRow prompt) {
+  // -> its row, or -1 where the row that is there stays
+  std::int64_t take(PromptRow prompt, std::unordered_set<std::int64_t>& replaced) {
     const auto [at, added] = row_of_.emplace(prompt.id, all_.prompts.size());
     if (added) {
       all_.prompts.push_back(std::move(prompt));
     } else {
       PromptRow& there = all_.prompts[at->second];
       if (there.status != PromptStatus::pending || prompt.status == PromptStatus::pending) return -1;
-      std::erase_if(all_.answers, [&](const AnswerRow& row) {  // samples of an unfinished prompt
-        return row.prompt_index == static_cast<std::int64_t>(at->second);
-      });
+      replaced.insert(static_cast<std::int64_t>(at->second));
       there = std::move(prompt);
     }
     return static_cast<std::int64_t>(at->second);

@@ -72,6 +72,16 @@ SamplingParams get_params(ByteReader& from) {
   return p;
 }
 
+// What an answer depends on besides the model.
+void put_content(ByteWriter& to, const Request& request) {
+  to.put(request.token_ids);
+  put(to, request.params);
+  to.put(static_cast<std::uint64_t>(request.bad_words.size()));
+  for (const auto& word : request.bad_words) to.put(word);
+  to.put(request.most_new_tokens);
+  to.put(request.at_limit);
+}
+
 }  // namespace
 
 std::vector<std::byte> encode(std::span<const Request> requests) {
@@ -80,12 +90,7 @@ std::vector<std::byte> encode(std::span<const Request> requests) {
   for (const Request& r : requests) {
     to.put(r.prompt_index);
     to.put(r.id_hash);
-    to.put(r.token_ids);
-    put(to, r.params);
-    to.put(static_cast<std::uint64_t>(r.bad_words.size()));
-    for (const auto& word : r.bad_words) to.put(word);
-    to.put(r.most_new_tokens);
-    to.put(r.at_limit);
+    put_content(to, r);
     to.put(r.finished);
   }
   return to.take();
@@ -110,12 +115,7 @@ std::vector<Request> decode_requests(std::span<const std::byte> bytes) {
 
 std::uint64_t content_hash(const Request& request) {
   ByteWriter to;
-  to.put(request.token_ids);
-  put(to, request.params);
-  to.put(static_cast<std::uint64_t>(request.bad_words.size()));
-  for (const auto& word : request.bad_words) to.put(word);
-  to.put(request.most_new_tokens);
-  to.put(request.at_limit);
+  put_content(to, request);
   return std::max<std::uint64_t>(1, hash_bytes(to.bytes()));
 }
 

@@ -12,11 +12,12 @@ import os
 import pathlib
 import random
 import statistics
-import subprocess
 import sys
 import tempfile
 
 import h5py
+
+from bench_job import run_job
 
 CASES = ("decode", "prefill", "mixed")
 MODES = ("off", "full")
@@ -51,21 +52,7 @@ def seconds_of(case, file):
 def run(args, model, case, mode, folder):
     vocab = json.loads((model / "config.json").read_text())["vocab_size"]
     prompts, engine = prompts_of(case, vocab)
-    with open(folder / "prompts.jsonl", "w") as f:
-        for i, (token_ids, new) in enumerate(prompts):
-            f.write(json.dumps({"id": str(i), "token_ids": token_ids, "params": {"max_new_tokens": new}}) + "\n")
-    job = {"model": {"path": str(model), "generation_config": "none"}, "prompts": {"file": "prompts.jsonl"},
-           "sampling": {"temperature": 0, "ignore_eos": True}, "engine": {**engine, "reproducible": mode},
-           "parallel": {"threads": args.threads // args.ranks},
-           "output": {"file": "answers.h5", "if_exists": "overwrite"}, "run": {"log_level": "warning"}}
-    (folder / "job.json").write_text(json.dumps(job))
-    command = [args.tpinfer, "run", str(folder / "job.json"), "--progress", "none"]
-    if args.ranks > 1:
-        command = ["mpirun", "-np", str(args.ranks), "--oversubscribe", "--bind-to", "core"] + command
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"{' '.join(command)}: exit {done.returncode}: {done.stderr[-500:]}")
-    value, stored = seconds_of(case, folder / "answers.h5")
+    value, stored = seconds_of(case, run_job(args, model, prompts, {**engine, "reproducible": mode}, folder))
     if stored != mode:
         sys.exit(f"the result of a job with engine.reproducible: {mode} says {stored}")
     return value

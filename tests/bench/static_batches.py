@@ -17,11 +17,11 @@ import os
 import pathlib
 import random
 import statistics
-import subprocess
-import sys
 import tempfile
 
 import h5py
+
+from bench_job import run_job
 
 PROMPTS, SEED = 64, "job-7"
 
@@ -41,21 +41,7 @@ def padded(batch, vocab):
 
 
 def seconds(args, model, prompts, at_once, folder):
-    with open(folder / "prompts.jsonl", "w") as f:
-        for i, (ids, new) in enumerate(prompts):
-            f.write(json.dumps({"id": str(i), "token_ids": ids, "params": {"max_new_tokens": new}}) + "\n")
-    job = {"model": {"path": str(model), "generation_config": "none"}, "prompts": {"file": "prompts.jsonl"},
-           "sampling": {"temperature": 0, "ignore_eos": True}, "engine": {"max_num_seqs": at_once},
-           "parallel": {"threads": args.threads // args.ranks},
-           "output": {"file": "answers.h5", "if_exists": "overwrite"}, "run": {"log_level": "warning"}}
-    (folder / "job.json").write_text(json.dumps(job))
-    command = [args.tpinfer, "run", str(folder / "job.json"), "--progress", "none"]
-    if args.ranks > 1:
-        command = ["mpirun", "-np", str(args.ranks), "--oversubscribe", "--bind-to", "core"] + command
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"{' '.join(command)}: exit {done.returncode}: {done.stderr[-500:]}")
-    with h5py.File(folder / "answers.h5") as h:
+    with h5py.File(run_job(args, model, prompts, {"max_num_seqs": at_once}, folder)) as h:
         return float(h["results/t_finished"][:].max() - h["results/t_queued"][:].min())
 
 

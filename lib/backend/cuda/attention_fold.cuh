@@ -11,6 +11,37 @@ inline constexpr int kGroupPositions = 32;
 inline constexpr int kGroups = kBlock / kGroupPositions;
 inline constexpr float kLog2E = 1.44269504F;
 
+/// What every kernel of attention reads and writes.
+template <class T>
+struct AttentionWork {
+  const T* q;
+  T* out;
+  KvView<const T> kv;
+  const std::int32_t* positions;
+  const std::int32_t* row_begin;
+  const std::int32_t* block_table;
+  std::int64_t table_width;
+  std::int64_t window;
+  float scale;  ///< of scores in powers of two
+  int sequences;
+  int group;
+};
+
+template <class T>
+AttentionWork<T> attention_work(const AttentionCall& call) {
+  return {.q = static_cast<const T*>(call.q.data),
+          .out = static_cast<T*>(call.out.data),
+          .kv = kv_view(call.spec, static_cast<const T*>(call.layer)),
+          .positions = call.batch.positions,
+          .row_begin = call.batch.row_begin,
+          .block_table = call.batch.block_table,
+          .table_width = call.batch.table_width,
+          .window = call.params.window,
+          .scale = call.params.scale * kLog2E,
+          .sequences = static_cast<int>(call.batch.sequences),
+          .group = static_cast<int>(call.heads.q_heads / call.heads.kv_heads)};
+}
+
 /// Positions [first, last).
 struct Seen {
   int first = 0;

@@ -6,21 +6,6 @@ namespace {
 
 constexpr int kThreads = 128;
 
-template <class T>
-struct Work {
-  const T* q;
-  T* out;
-  KvView<const T> kv;
-  const std::int32_t* positions;
-  const std::int32_t* row_begin;
-  const std::int32_t* block_table;
-  std::int64_t table_width;
-  std::int64_t window;
-  float scale;  ///< of scores in powers of two
-  int sequences;
-  int group;
-};
-
 /// The sequence whose rows hold `row`.
 __device__ int sequence_of(const std::int32_t* row_begin, int sequences, int row) {
   int first = 0;
@@ -38,7 +23,7 @@ __device__ int sequence_of(const std::int32_t* row_begin, int sequences, int row
 /// One query vector.
 template <class T>
 struct Attention {
-  const Work<T>& work;
+  const AttentionWork<T>& work;
   float* query;    ///< [head_dim]
   float* values;   ///< [head_dim] weighted V so far
   float* weights;  ///< [kBlock] scores, then weights
@@ -99,7 +84,7 @@ struct Attention {
 };
 
 template <class T>
-__global__ void attention_kernel(Work<T> work) {
+__global__ void attention_kernel(AttentionWork<T> work) {
   TPINFER_SHARED_MEMORY(float, shared);
   const auto row = static_cast<int>(blockIdx.x);
   const auto head = static_cast<int>(blockIdx.y);
@@ -144,11 +129,7 @@ void attention_general(const AttentionCall& call, cudaStream_t stream) {
       .shared_bytes = static_cast<std::size_t>(2 * call.heads.head_dim + kBlock + kThreads / 32 + kGroups) * 4};
   with_type(call.spec.dtype, call.layer, [&](auto* typed) {
     using T = std::remove_const_t<std::remove_pointer_t<decltype(typed)>>;
-    launch(attention_kernel<T>, shape, stream,
-           Work<T>{static_cast<const T*>(call.q.data), static_cast<T*>(call.out.data), kv_view(call.spec, typed),
-                   batch.positions, batch.row_begin, batch.block_table, batch.table_width, call.params.window,
-                   call.params.scale * kLog2E, static_cast<int>(batch.sequences),
-                   static_cast<int>(call.heads.q_heads / call.heads.kv_heads)});
+    launch(attention_kernel<T>, shape, stream, attention_work<T>(call));
   });
 }
 

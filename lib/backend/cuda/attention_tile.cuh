@@ -10,19 +10,8 @@ inline constexpr int kVectors = kFewVectors;       // query vectors of a warp
 inline constexpr int kWeightStride = kBlock + 32;  // two rows lie on different banks
 
 template <class T>
-struct TiledWork {
-  const T* q;
-  T* out;
-  KvView<const T> kv;
-  const std::int32_t* positions;
-  const std::int32_t* row_begin;
-  const std::int32_t* block_table;
-  std::int64_t table_width;
-  std::int64_t window;
-  float scale;  ///< of scores in powers of two
-  int sequences;
+struct TiledWork : AttentionWork<T> {
   int q_heads;
-  int group;
   PartialView partials;  ///< data is null: blocks are folded here
 };
 

@@ -307,20 +307,10 @@ void run(const AttentionCall& call, cudaStream_t stream) {
   const StepBatch& batch = call.batch;
   const auto heads = static_cast<unsigned>(call.heads.kv_heads);
   const std::int64_t group = call.heads.q_heads / call.heads.kv_heads;
-  TiledWork<T> work{.q = static_cast<const T*>(call.q.data),
-                    .out = static_cast<T*>(call.out.data),
-                    .kv = kv_view(call.spec, static_cast<const T*>(call.layer)),
-                    .positions = batch.positions,
-                    .row_begin = batch.row_begin,
-                    .block_table = batch.block_table,
-                    .table_width = batch.table_width,
-                    .window = call.params.window,
-                    .scale = call.params.scale * kLog2E,
-                    .sequences = static_cast<int>(batch.sequences),
-                    .q_heads = static_cast<int>(call.heads.q_heads),
-                    .group = static_cast<int>(group),
-                    .partials = {nullptr, static_cast<int>((batch.max_context + kBlock - 1) / kBlock),
-                                 static_cast<int>(call.heads.head_dim)}};
+  TiledWork<T> work{
+      attention_work<T>(call),
+      static_cast<int>(call.heads.q_heads),
+      {nullptr, static_cast<int>((batch.max_context + kBlock - 1) / kBlock), static_cast<int>(call.heads.head_dim)}};
   const auto sequences = static_cast<unsigned>(batch.sequences);
   if (batch.max_rows * group > kVectors) {
     start_long(work, batch.rows, heads, stream);
