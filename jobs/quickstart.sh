@@ -7,6 +7,7 @@ if [ ! -f build/release/build.ninja ]; then
   cmake --preset release -DTPINFER_TESTS=OFF >build.log 2>&1 || { cat build.log >&2; exit 1; }
   rm -f build.log
 fi
+echo "building tpinfer, which takes some minutes the first time"
 cmake --build build/release --target tpinfer | tail -n 1
 . jobs/mpi_env.sh
 mpirun -np 2 build/release/bin/tpinfer jobs/quickstart.yaml
