@@ -25,10 +25,23 @@ struct Part {
   Words roles;
 };
 
-std::string norm_words(const BlockSpec& block) { return block.norm == Norm::rms ? "RMSNorm" : "LayerNorm"; }
+std::string norm_words(const BlockSpec& block) {
+  switch (block.norm) {
+    case Norm::rms: return "RMSNorm";
+    case Norm::rms_plus_one: return "RMSNorm by 1 + weight";
+    case Norm::layer: return "LayerNorm";
+  }
+  return "";
+}
 
 std::string position_words(const BlockSpec& block) {
-  return block.position == Position::learned ? "learned positions" : "rotary positions";
+  switch (block.position) {
+    case Position::rope_half: return "rotary positions";
+    case Position::rope_adjacent: return "rotary positions of adjacent channels";
+    case Position::learned: return "learned positions";
+    case Position::alibi: return "ALiBi";
+  }
+  return "";
 }
 
 // The knobs of a block that a reader would ask for.
@@ -46,6 +59,19 @@ Words block_words(const FamilySpec& family) {
     words.emplace_back("experts in a tensor each or in one");
   if (has([](const TensorRow& row) { return row.when == When::dense_layer; }))
     words.emplace_back("dense and sparse layers");
+  if (has([](const TensorRow& row) { return row.role == Role::q_norm || row.role == Role::q_heads_norm; }))
+    words.emplace_back("norms of each head's q and k");
+  if (has([](const TensorRow& row) { return row.role == Role::q_whole_norm; }))
+    words.emplace_back("norms over all q and all k");
+  if (has([](const TensorRow& row) { return row.role == Role::attn_post_norm; }))
+    words.emplace_back("norms before and after attention and MLP");
+  if (block.parallel)
+    words.emplace_back(family.keys.parallel.empty() ? "attention and MLP in parallel"
+                                                    : "attention and MLP in parallel or in sequence");
+  if (!family.keys.attention_soft_cap.empty()) words.emplace_back("soft caps");
+  if (block.window == Window::attention_types) words.emplace_back("sliding window in the layers of attention_types");
+  if (block.window == Window::alternate) words.emplace_back("sliding window in every other layer");
+  if (block.kv_heads == KvHeads::grouped_flag) words.emplace_back("multi-query, multi-head or grouped attention");
   if (block.kv_heads == KvHeads::multi_query_flag) words.emplace_back("multi-query or multi-head attention");
   if (block.window == Window::when_set) words.emplace_back("sliding window when the config has one");
   if (block.window == Window::when_used) words.emplace_back("sliding window with use_sliding_window");
@@ -82,18 +108,10 @@ std::string text() {
 }
 
 std::string markdown() {
-  std::string out = "| family | architectures | block | split over the ranks by | whole on every rank |\n";
-  out += "|---|---|---|---|---|\n";
-  for (const FamilySpec* family : all_families()) {
-    Words split, whole;
-    for (const Part& part : parts_of(*family))
-      if (part.split == Split::replicated)
-        whole.insert(whole.end(), part.roles.begin(), part.roles.end());
-      else
-        split.push_back(fmt::format("{}: {}", part.how, fmt::join(part.roles, ", ")));
-    out += fmt::format("| {} | `{}` | {} | {} | {} |\n", family->name, fmt::join(family->architectures, "`, `"),
-                       fmt::join(block_words(*family), ", "), fmt::join(split, "; "), fmt::join(whole, ", "));
-  }
+  std::string out = "| family | architectures | block |\n|---|---|---|\n";
+  for (const FamilySpec* family : all_families())
+    out += fmt::format("| {} | `{}` | {} |\n", family->name, fmt::join(family->architectures, "`, `"),
+                       fmt::join(block_words(*family), ", "));
   return out;
 }
 

@@ -156,7 +156,7 @@ class JobRun {
   // Rank 0's setup goes to all; every rank must have decoded the very same bytes.
   void share_setup() {
     std::vector<std::byte> bytes;
-    if (lead()) bytes = encode_setup(setup_, prepared_->model->config_text, prepared_->model->config_file);
+    if (lead()) bytes = encode_setup(setup_, prepared_->model->text);
     comm_->broadcast(bytes, 0, "the plan");
     together(*comm_, "reading the plan", [&] {
       setup_ = decode_setup(bytes);

@@ -97,16 +97,40 @@ struct AttentionHeads {
 };
 
 /// cos and sin [positions, rotary_dim / 2] in device memory; element i of a head is paired with element i + rotary_dim
-/// / 2 ("half" pairing).
+/// / 2 ("half" pairing), or element 2 i with 2 i + 1.
 struct RopeTable {
   const float* cos = nullptr;  ///< null: no rotation
   const float* sin = nullptr;
   std::int64_t rotary_dim = 0;
+  bool adjacent = false;
+};
+
+/// Norms of each head's q and k, before they are rotated.
+struct HeadNormParams {
+  NormKind kind = NormKind::rms;
+  const float* q_weight = nullptr;  ///< [head_dim], or with each_head [heads, head_dim]
+  const float* k_weight = nullptr;
+  bool each_head = false;
+  float epsilon = 1e-5F;
+  /// One RMS norm over all q, and one over all k, of the ranks together: [rows, 2] their sums of squares, over q_cols
+  /// and k_cols channels. Null: a norm for each head.
+  const float* squares = nullptr;
+  std::int64_t q_cols = 0, k_cols = 0;
+};
+
+/// x becomes x * scale, then limited to +- clip, then soft_cap * tanh(x / soft_cap); 0: no limit.
+struct AdjustParams {
+  float scale = 1.0F;
+  float clip = 0.0F;
+  float soft_cap = 0.0F;
+  bool changes() const noexcept { return scale != 1.0F || clip > 0.0F || soft_cap > 0.0F; }
 };
 
 struct AttentionParams {
   float scale = 1.0F;
-  std::int64_t window = 0;  ///< position p sees positions p - window + 1 .. p; 0: all up to p
+  std::int64_t window = 0;        ///< position p sees positions p - window + 1 .. p; 0: all up to p
+  float soft_cap = 0.0F;          ///< scaled scores x become soft_cap * tanh(x / soft_cap); 0: they stay
+  const float* slopes = nullptr;  ///< [q_heads] ALiBi: slope * (key position - query position) is added to scores then
 };
 
 /// Which experts each row goes to: `slots` entries a row in device memory. The routed experts of a row come first, best
@@ -183,7 +207,7 @@ class Backend {
   /// partials = row tokens[r] - first_id of the table where this rank has it, otherwise 0.
   virtual void embed(const PackedMatrix& table, std::int64_t first_id, const StepBatch& batch,
                      const Tensor& partials) = 0;
-  /// out [rows, cols] = norm of each row of x (float32); out has its own dtype.
+  /// out [rows, cols] = norm of each row of x (float32); out has its own dtype, and may be x itself.
   virtual void norm(const Tensor& x, const NormParams& params, const Tensor& out) = 0;
   /// y [rows, w.rows] (float32) = x w^T + bias. Each output is one dot product in one order.
   virtual void matmul(const PackedMatrix& w, const Tensor& x, const float* bias, const Tensor& y) = 0;
@@ -201,10 +225,19 @@ class Backend {
   /// out [rows, width] = act(x[:, 0..width)) * x[:, width..2 width) when gated, else act(x). x float32, out in the
   /// activation type.
   virtual void activate(const Tensor& x, Activation act, bool gated, const Tensor& out) = 0;
-  /// residual [rows, cols] += total (+ bias), float32.
-  virtual void add_residual(const Tensor& residual, const float* total, const float* bias) = 0;
-  /// residual row r += row index[r] of the table (a lookup matrix), r < residual.rows.
-  virtual void add_rows(const PackedMatrix& table, const std::int32_t* index, const Tensor& residual) = 0;
+  /// residual [rows, cols] += scale * (total + bias), float32; one of them may be null.
+  virtual void add_residual(const Tensor& residual, const float* total, const float* bias, float scale) = 0;
+  /// residual row r += row first_row + index[r] of the table (a lookup matrix), r < residual.rows.
+  virtual void add_rows(const PackedMatrix& table, std::int64_t first_row, const std::int32_t* index,
+                        const Tensor& residual) = 0;
+  /// x [rows, cols] (float32) in its place.
+  virtual void adjust(const Tensor& x, const AdjustParams& params) = 0;
+  /// partials [rows, 2] = sums of squares of a row's q, and of its K heads from first_k on, in qkv as rotate_and_store
+  /// takes it: in float64 each head's sum is rounded to the grid.
+  virtual void head_squares(const Tensor& qkv, const AttentionHeads& heads, std::int64_t first_k,
+                            const Tensor& partials) = 0;
+  /// Norms q and k of qkv in their place.
+  virtual void norm_heads(const Tensor& qkv, const AttentionHeads& heads, const HeadNormParams& params) = 0;
   /// Softmax of the first params.experts columns of logits (float32 [rows, experts (+ 1)]), the per_token best (ties to
   /// the lower number), their weights.
   virtual void route(const Tensor& logits, const RoutingParams& params, const Routing& routing) = 0;

@@ -17,7 +17,6 @@ struct Restricted {
 
 constexpr Restricted kRestricted[] = {
     {"model.verify_weights", "header, finite"},
-    {"model.architecture_plan"},
     {"memory.on_no_fit"},
     {"output.jsonl"},
 };

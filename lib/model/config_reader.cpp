@@ -1,5 +1,6 @@
 #include "model/config_reader.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/error.hpp"
@@ -11,9 +12,27 @@ ConfigReader::ConfigReader(const Json& object, std::string file, std::string pre
   if (!object.is_object()) fail_input("{}: a JSON object is needed, found {}", file_, object.type_name());
 }
 
-const Json* ConfigReader::find(std::string_view key) const {
-  const auto at = object_->find(key);
-  return at == object_->end() || at->is_null() ? nullptr : &*at;
+const Json* ConfigReader::look(std::string_view path) const {
+  const Json* value = object_;
+  for (std::string_view rest = path; value;) {
+    const auto dot = std::min(rest.find('.'), rest.size());
+    const auto at = value->is_object() ? value->find(rest.substr(0, dot)) : value->end();
+    value = at == value->end() || at->is_null() ? nullptr : &*at;
+    if (dot == rest.size()) break;
+    rest.remove_prefix(dot + 1);
+  }
+  return value;
+}
+
+const Json* ConfigReader::find(std::string_view key) const { return look(spelling(key)); }
+
+std::string_view ConfigReader::spelling(std::string_view key) const {
+  for (std::string_view rest = key; !rest.empty();) {
+    const std::string_view word = rest.substr(0, rest.find('|'));
+    if (look(word)) return word;
+    rest.remove_prefix(std::min(word.size() + 1, rest.size()));
+  }
+  return key.substr(0, key.find('|'));
 }
 
 bool ConfigReader::has(std::string_view key) const { return find(key) != nullptr; }

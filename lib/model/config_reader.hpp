@@ -10,7 +10,8 @@
 namespace tpinfer {
 
 /// Typed look-ups in one JSON object of a model folder. Every complaint names the file and the key; null counts as
-/// absent.
+/// absent. A key "a|b" is the first of these names that is there,
+/// "a.b" is b in the object a.
 class ConfigReader {
  public:
   ConfigReader(const Json& object, std::string file, std::string prefix = {});
@@ -26,9 +27,13 @@ class ConfigReader {
   const Json* find(std::string_view key) const;
 
   const std::string& file() const { return file_; }
-  std::string name(std::string_view key) const { return prefix_ + std::string(key); }
+  std::string name(std::string_view key) const { return prefix_ + std::string(spelling(key)); }
 
  private:
+  /// The one of the names in `key` that is there, else the first.
+  std::string_view spelling(std::string_view key) const;
+  const Json* look(std::string_view path) const;
+
   const Json* object_;
   std::string file_;
   std::string prefix_;

@@ -1,5 +1,7 @@
 #include "model/expected_tensors.hpp"
 
+#include <algorithm>
+
 namespace tpinfer {
 namespace {
 
@@ -10,6 +12,7 @@ bool needed(Need need, const ModelSpec& spec) {
     case Need::never: return false;
     case Need::with_attention_bias: return spec.attention_bias;
     case Need::with_mlp_bias: return spec.mlp_bias;
+    case Need::with_qk_norm: return spec.qk_norm;
   }
   return false;
 }
@@ -21,6 +24,9 @@ bool holds(When when, const ModelSpec& spec, std::int64_t layer) {
     case When::sparse_layer: return spec.is_sparse(layer);
     case When::multi_query: return spec.kv_heads == 1;
     case When::multi_head: return spec.kv_heads == spec.q_heads && spec.kv_heads != 1;
+    case When::sequential: return !spec.parallel;
+    case When::one_norm: return spec.norms_in_parallel == 1;
+    case When::two_norms: return spec.norms_in_parallel == 2;
   }
   return false;
 }
@@ -58,17 +64,21 @@ class TensorList {
     ExpectedTensor tensor{.name = stacked ? name : name + ".weight",
                           .role = row.role,
                           .fusion = row.fusion,
+                          .storage = row.storage,
                           .layout = row.layout,
                           .layer = layer,
                           .expert = expert,
                           .shape = stored_shape(row.role, spec_),
                           .ignored = row.weight == Need::unless_tied && spec_.tied_head};
+    if (row.storage == Storage::in_out) std::ranges::reverse(tensor.shape);
     if (stacked) tensor.shape.insert(tensor.shape.begin(), spec_.experts);
     if (needed(row.weight, spec_)) tensors_.push_back(tensor);
     if (!needed(row.bias, spec_)) return;
     tensor.name = name + ".bias";
     tensor.bias = true;
-    tensor.shape.resize(1);
+    tensor.ignored = false;
+    tensor.storage = Storage::out_in;
+    tensor.shape = {stored_shape(row.role, spec_).front()};
     tensors_.push_back(std::move(tensor));
   }
 
@@ -84,10 +94,19 @@ std::vector<std::int64_t> stored_shape(Role role, const ModelSpec& s) {
   switch (role) {
     case Role::token_embedding:
     case Role::lm_head: return {s.vocab, s.hidden};
-    case Role::position_embedding: return {s.max_positions, s.hidden};
+    case Role::position_embedding: return {s.max_positions + s.family->block.position_offset, s.hidden};
+    case Role::embedding_norm:
     case Role::attn_norm:
     case Role::mlp_norm:
+    case Role::attn_post_norm:
+    case Role::mlp_post_norm:
     case Role::final_norm: return {s.hidden};
+    case Role::q_norm:
+    case Role::k_norm: return {s.head_dim};
+    case Role::q_heads_norm: return {s.q_heads, s.head_dim};
+    case Role::k_heads_norm: return {s.kv_heads, s.head_dim};
+    case Role::q_whole_norm: return {q};
+    case Role::k_whole_norm: return {kv};
     case Role::q: return {q, s.hidden};
     case Role::k:
     case Role::v: return {kv, s.hidden};

@@ -1,10 +1,10 @@
 #include "model/model_spec.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/error.hpp"
 #include "core/text_distance.hpp"
+#include "model/block_settings.hpp"
 #include "model/expected_tensors.hpp"
 #include "model/families.hpp"
 
@@ -18,14 +18,6 @@ std::string join(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
   return text;
-}
-
-std::string read_architecture(const ConfigReader& config) {
-  const Json* list = config.find("architectures");
-  if (!list) fail_input("{}: \"architectures\" is missing, so the kind of model is unknown", config.file());
-  if (!list->is_array() || list->size() != 1 || !(*list)[0].is_string())
-    fail_input("{}: \"architectures\" must name one architecture, found {}", config.file(), list->dump());
-  return (*list)[0].get<std::string>();
 }
 
 // What config.json calls the model, for complaints.
@@ -53,13 +45,14 @@ void refuse_what_is_not_supported(const ConfigReader& config) {
         "supported are the decoder-only models " + join(supported_architectures()));
 }
 
-const FamilySpec& read_family(const ConfigReader& config, const std::string& architecture) {
-  if (const FamilySpec* family = family_of(architecture)) return *family;
+std::shared_ptr<const FamilySpec> read_family(const ConfigReader& config, const std::string& architecture) {
+  if (const FamilySpec* family = family_of(architecture)) return {std::shared_ptr<void>(), family};
   const auto supported = supported_architectures();
   const std::string near = nearest_word(architecture, supported);
-  throw Error(ExitCode::input, fmt::format("{}: the architecture {} is not supported", config.file(), architecture),
-              near.empty() ? "supported are " + join(supported)
-                           : "the nearest supported one is " + near + "; all: " + join(supported));
+  throw UnknownArchitecture(ExitCode::input,
+                            fmt::format("{}: the architecture {} is not supported", config.file(), architecture),
+                            near.empty() ? "supported are " + join(supported)
+                                         : "the nearest supported one is " + near + "; all: " + join(supported));
 }
 
 ActivationKind read_activation(const ConfigReader& config, std::string_view key, std::string_view fallback) {
@@ -74,16 +67,17 @@ ActivationKind read_activation(const ConfigReader& config, std::string_view key,
 
 void read_heads(const ConfigReader& config, const ConfigKeys& keys, ModelSpec& spec) {
   spec.q_heads = config.count(keys.heads);
-  if (spec.family->block.kv_heads == KvHeads::multi_query_flag)
-    spec.kv_heads = config.flag_or("multi_query", true) ? 1 : spec.q_heads;
-  else
+  const KvHeads rule = spec.family->block.kv_heads;
+  if (rule == KvHeads::from_key || (rule == KvHeads::grouped_flag && has_grouped_decoder(config)))
     spec.kv_heads = config.count_or(keys.kv_heads, spec.q_heads);
+  else
+    spec.kv_heads = config.flag_or("multi_query", true) ? 1 : spec.q_heads;
   if (spec.kv_heads > spec.q_heads || spec.q_heads % spec.kv_heads != 0)
-    fail_input("{}: {} ({}) must be a multiple of {} ({})", config.file(), keys.heads, spec.q_heads, keys.kv_heads,
-               spec.kv_heads);
+    fail_input("{}: {} ({}) must be a multiple of {} ({})", config.file(), config.name(keys.heads), spec.q_heads,
+               config.name(keys.kv_heads), spec.kv_heads);
   if (!config.has(keys.head_dim) && spec.hidden % spec.q_heads != 0)
-    fail_input("{}: {} ({}) does not divide {} ({}) and there is no {}", config.file(), keys.heads, spec.q_heads,
-               keys.hidden, spec.hidden, keys.head_dim);
+    fail_input("{}: {} ({}) does not divide {} ({}) and there is no {}", config.file(), config.name(keys.heads),
+               spec.q_heads, config.name(keys.hidden), spec.hidden, keys.head_dim);
   spec.head_dim = config.count_or(keys.head_dim, spec.hidden / spec.q_heads);
 }
 
@@ -94,7 +88,8 @@ void read_sizes(const ConfigReader& config, ModelSpec& spec) {
   if (spec.layers > kMostLayers)
     fail_input("{}: {} is {}, more than {}", config.file(), keys.layers, spec.layers, kMostLayers);
   read_heads(config, keys, spec);
-  const std::int64_t factor = spec.family->block.ffn_factor;
+  std::int64_t factor = spec.family->block.ffn_factor;
+  if (!keys.ffn_factor.empty()) factor = config.count_or(keys.ffn_factor, factor);
   spec.ffn = factor > 0 ? config.count_or(keys.ffn, factor * spec.hidden) : config.count(keys.ffn);
   spec.vocab = config.count("vocab_size");
   for (const auto& [key, value] : {std::pair{keys.hidden, spec.hidden},
@@ -102,26 +97,14 @@ void read_sizes(const ConfigReader& config, ModelSpec& spec) {
                                    {std::string_view("vocab_size"), spec.vocab},
                                    {keys.heads, spec.q_heads},
                                    {keys.head_dim, spec.head_dim}})
-    if (value > (1 << 28)) fail_input("{}: {} is {}, more than {}", config.file(), key, value, 1 << 28);
+    if (value > (1 << 28)) fail_input("{}: {} is {}, more than {}", config.file(), config.name(key), value, 1 << 28);
   spec.max_positions = config.count_or(keys.max_positions, 2048);
-  spec.norm_epsilon = config.number_or(keys.norm_epsilon, 1e-6);
+  spec.norm_epsilon = config.number_or(keys.norm_epsilon, spec.family->block.norm_epsilon);
   spec.activation = read_activation(config, keys.activation, spec.family->block.activation);
   spec.tied_head = config.flag_or("tie_word_embeddings", spec.family->block.tied_by_default);
-  spec.attention_bias = config.flag_or("attention_bias", false);
-  spec.mlp_bias = config.flag_or("mlp_bias", false);
-  spec.attention_scale =
-      config.flag_or("scale_attn_weights", true) ? 1.0 / std::sqrt(static_cast<double>(spec.head_dim)) : 1.0;
-}
-
-void read_windows(const ConfigReader& config, ModelSpec& spec) {
-  spec.windows.assign(static_cast<std::size_t>(spec.layers), 0);
-  const Window rule = spec.family->block.window;
-  if (rule == Window::none || (rule == Window::when_used && !config.flag_or("use_sliding_window", false))) return;
-  const std::int64_t window = config.count_or(spec.family->keys.window, 0);
-  std::int64_t first = 0;
-  if (rule == Window::when_used && config.number_or("max_window_layers", 0) > 0)
-    first = config.count("max_window_layers");
-  for (std::int64_t layer = first; layer < spec.layers; ++layer) spec.windows[static_cast<std::size_t>(layer)] = window;
+  spec.attention_bias = config.flag_or(keys.attention_bias, spec.family->block.biased_by_default);
+  spec.qk_norm = config.flag_or("use_qk_norm", false);
+  spec.mlp_bias = config.flag_or(keys.mlp_bias, spec.family->block.biased_by_default);
 }
 
 // Which layers are mixtures: all of them, but for mlp_only_layers and those between the steps of decoder_sparse_step.
@@ -170,18 +153,25 @@ void read_dtype(const ConfigReader& config, ModelSpec& spec) {
 
 }  // namespace
 
-ModelSpec make_model_spec(const Json& json, const std::string& file) {
+std::string read_architecture(const Json& config, const std::string& file) {
+  const auto list = config.is_object() ? config.find("architectures") : config.end();
+  if (list == config.end() || list->is_null())
+    fail_input("{}: \"architectures\" is missing, so the kind of model is unknown", file);
+  if (!list->is_array() || list->size() != 1 || !(*list)[0].is_string())
+    fail_input("{}: \"architectures\" must name one architecture, found {}", file, list->dump());
+  return (*list)[0].get<std::string>();
+}
+
+ModelSpec make_model_spec(const Json& json, const std::string& file, std::shared_ptr<const FamilySpec> family) {
   const ConfigReader config(json, file);
   refuse_what_is_not_supported(config);
   ModelSpec spec;
-  spec.architecture = read_architecture(config);
-  spec.family = &read_family(config, spec.architecture);
+  spec.architecture = read_architecture(json, file);
+  spec.family = family ? std::move(family) : read_family(config, spec.architecture);
   read_sizes(config, spec);
-  read_windows(config, spec);
+  read_block_settings(config, spec);
   read_experts(config, spec);
   read_dtype(config, spec);
-  if (spec.family->block.position == Position::rope_half)
-    spec.rope = read_rope(config, spec.head_dim, spec.max_positions);
   spec.eos_token_ids = read_eos_ids(json, file);
   spec.ignore_patterns.assign(spec.family->ignore.begin(), spec.family->ignore.end());
   spec.tensors = expected_tensors(spec);
@@ -195,6 +185,10 @@ std::int64_t ModelSpec::lookback() const noexcept {
 
 bool ModelSpec::has_layers(bool sparse) const noexcept {
   return std::ranges::find(sparse_layer, sparse ? 1 : 0) != sparse_layer.end();
+}
+
+bool ModelSpec::has(Role role, bool bias) const noexcept {
+  return std::ranges::any_of(tensors, [&](const ExpectedTensor& t) { return t.role == role && t.bias == bias; });
 }
 
 std::vector<std::int32_t> read_eos_ids(const Json& config, const std::string& file) {

@@ -91,21 +91,24 @@ void scale_yarn(const RopeSpec& rope, std::vector<double>& inverse) {
 
 }  // namespace
 
-RopeSpec read_rope(const ConfigReader& config, std::int64_t head_dim, std::int64_t max_positions) {
+RopeSpec read_rope(const ConfigReader& config, const ConfigKeys& keys, double share, std::int64_t head_dim,
+                   std::int64_t max_positions) {
   RopeSpec rope;
   const auto parameters = config.object("rope_parameters");
   const auto scaling = parameters ? parameters : config.object("rope_scaling");
-  rope.theta = parameters ? parameters->number_or("rope_theta", config.number_or("rope_theta", 10000))
-                          : config.number_or("rope_theta", 10000);
-  if (!(rope.theta > 1)) fail_input("{}: rope_theta must be above 1, found {}", config.file(), rope.theta);
-  const double share =
-      config.number_or("partial_rotary_factor", parameters ? parameters->number_or("partial_rotary_factor", 1.0) : 1.0);
+  rope.theta = config.number_or(keys.rope_theta, 10000);
+  if (parameters) rope.theta = parameters->number_or("rope_theta", rope.theta);
+  if (!(rope.theta > 1))
+    fail_input("{}: {} must be above 1, found {}", config.file(), config.name(keys.rope_theta), rope.theta);
+  if (parameters) share = parameters->number_or("partial_rotary_factor", share);
+  share = config.number_or(keys.rotary_share, share);
   if (!(share > 0) || share > 1)
-    fail_input("{}: partial_rotary_factor must lie in (0, 1], found {}", config.file(), share);
+    fail_input("{}: {} must lie in (0, 1], found {}", config.file(), config.name(keys.rotary_share), share);
   rope.rotary_dim = static_cast<std::int64_t>(static_cast<double>(head_dim) * share);
-  if (rope.rotary_dim < 2 || rope.rotary_dim % 2 != 0)
-    fail_input("{}: rotary embedding needs an even number of channels in a head, found {}", config.file(),
-               rope.rotary_dim);
+  if (!keys.rotary_dim.empty()) rope.rotary_dim = config.count_or(keys.rotary_dim, rope.rotary_dim);
+  if (rope.rotary_dim < 2 || rope.rotary_dim % 2 != 0 || rope.rotary_dim > head_dim)
+    fail_input("{}: rotary embedding needs an even number of the {} channels in a head, found {}", config.file(),
+               head_dim, rope.rotary_dim);
   if (scaling) read_scaling(*scaling, max_positions, rope);
   return rope;
 }

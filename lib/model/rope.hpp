@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "model/config_reader.hpp"
+#include "model/family_spec.hpp"
 
 namespace tpinfer {
 
@@ -24,8 +25,10 @@ struct RopeSpec {
   std::int64_t original_max_positions = 0;           // llama3, yarn
 };
 
-/// Reads the rotary settings; a scaling type that is not one of RopeScaling is an Error(input) that names it.
-RopeSpec read_rope(const ConfigReader& config, std::int64_t head_dim, std::int64_t max_positions);
+/// Reads the rotary settings under the family's keys; `share` of a head's channels is rotated when the config does not
+/// say. A scaling type that is not one of RopeScaling is an Error(input) that names it.
+RopeSpec read_rope(const ConfigReader& config, const ConfigKeys& keys, double share, std::int64_t head_dim,
+                   std::int64_t max_positions);
 
 /// Inverse frequencies [rotary_dim / 2], float32 as Hugging Face's modeling_rope_utils computes them.
 std::vector<float> rope_inverse_frequencies(const RopeSpec& rope);

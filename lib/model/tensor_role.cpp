@@ -3,13 +3,22 @@
 namespace tpinfer {
 namespace {
 
-std::string_view weight_name(Role role) {
+std::string_view weight_name(Role role) noexcept {
   switch (role) {
     case Role::token_embedding: return "token_embedding";
     case Role::position_embedding: return "position_embedding";
+    case Role::embedding_norm:
     case Role::attn_norm:
     case Role::mlp_norm:
-    case Role::final_norm: return "norm";
+    case Role::attn_post_norm:
+    case Role::mlp_post_norm:
+    case Role::final_norm:
+    case Role::q_norm:
+    case Role::k_norm:
+    case Role::q_heads_norm:
+    case Role::k_heads_norm:
+    case Role::q_whole_norm:
+    case Role::k_whole_norm: return "norm";
     case Role::q: return "q";
     case Role::k: return "k";
     case Role::v: return "v";
@@ -34,6 +43,8 @@ std::string_view weight_name(Role role) {
 }
 
 }  // namespace
+
+bool is_norm(Role role) noexcept { return weight_name(role) == "norm"; }
 
 std::string role_name(Role role, bool bias) {
   std::string name(weight_name(role));

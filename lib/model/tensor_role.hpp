@@ -10,9 +10,18 @@ namespace tpinfer {
 enum class Role : std::uint8_t {
   token_embedding,
   position_embedding,
+  embedding_norm,
   attn_norm,
   mlp_norm,
+  attn_post_norm,  ///< of what attention adds to the residual stream
+  mlp_post_norm,
   final_norm,
+  q_norm,  ///< one vector for each head's q
+  k_norm,
+  q_heads_norm,  ///< a vector for every head
+  k_heads_norm,
+  q_whole_norm,  ///< over all heads together
+  k_whole_norm,
   q,
   k,
   v,
@@ -34,15 +43,21 @@ enum class Role : std::uint8_t {
   lm_head,
 };
 
+/// Scales what it is for by its weight, about 1 in a fresh model.
+bool is_norm(Role role) noexcept;
+
 /// The role as plans and result files name it: "q", "attn_out", "norm" (every norm), ...; a bias has "_bias" behind it.
 std::string role_name(Role role, bool bias);
 
 /// How several logical matrices lie in one stored tensor.
 enum class Fusion : std::uint8_t {
   none,
-  concat,    ///< all rows of the first part, then all of the second, ...
-  per_head,  ///< q, k and v rows of head 0, then of head 1, ...
-  stacked,   ///< a third axis in front: one matrix an expert
+  concat,     ///< all rows of the first part, then all of the second, ...
+  per_group,  ///< the q rows of KV head 0's query heads, its k rows, its v rows, then those of KV head 1, ...
+  stacked,    ///< a third axis in front: one matrix an expert
 };
+
+/// How a matrix lies in its tensor: [output features, input features], or the other way round.
+enum class Storage : std::uint8_t { out_in, in_out };
 
 }  // namespace tpinfer

@@ -1,6 +1,9 @@
 #include "runtime/model_folder.hpp"
 
 #include "core/error.hpp"
+#include "job/yaml_file.hpp"
+#include "model/architecture_plan.hpp"
+#include "shard/nearest_family.hpp"
 
 namespace tpinfer {
 namespace {
@@ -25,6 +28,42 @@ Checkpoint random_checkpoint(const ModelSpec& spec, DType dtype) {
   return Checkpoint::random(std::move(tensors));
 }
 
+ModelText read_texts(const ModelJob& job) {
+  ModelText text;
+  text.config_file = (std::filesystem::path(job.path) / "config.json").string();
+  text.config = read_text_file(text.config_file);
+  if (!job.architecture_plan) return text;
+  text.plan_file = *job.architecture_plan;
+  text.plan = read_yaml(text.plan_file).dump();
+  return text;
+}
+
+// Of the folder's tensors; empty when there are none to be read.
+std::string nearest_family_of(const std::string& folder) {
+  std::vector<std::string> names;
+  try {
+    const Checkpoint checkpoint = Checkpoint::open(folder, Log());
+    for (const TensorInfo& tensor : checkpoint.tensors()) names.push_back(tensor.name);
+  } catch (const Error&) {
+    return {};
+  }
+  return nearest_family(names);
+}
+
+// An unknown architecture is refused with the family that its tensors are most like.
+ModelSpec resolve(const ModelText& text, const std::string& folder) {
+  try {
+    return text.resolve();
+  } catch (const UnknownArchitecture&) {
+    const std::string near = nearest_family_of(folder);
+    if (near.empty()) throw;
+    throw Error(ExitCode::input,
+                fmt::format("{}: the architecture {} is not supported; {}", text.config_file,
+                            read_architecture(parse_json(text.config, text.config_file), text.config_file), near),
+                "`tpinfer models` lists what is; model.architecture_plan may name the roles of such a model's tensors");
+  }
+}
+
 Checkpoint open_checkpoint(const ModelJob& job, const ModelSpec& spec, const Log& log) {
   if (job.load_format == LoadFormat::safetensors) return Checkpoint::open(job.path, log);
   log.warning("{}: the weights are random (model.load_format: dummy), answers mean nothing", job.path);
@@ -33,11 +72,16 @@ Checkpoint open_checkpoint(const ModelJob& job, const ModelSpec& spec, const Log
 
 }  // namespace
 
+ModelSpec ModelText::resolve() const {
+  const Json json = parse_json(config, config_file);
+  if (plan.empty()) return make_model_spec(json, config_file);
+  return make_model_spec(json, config_file, family_from_plan(parse_json(plan, plan_file), plan_file));
+}
+
 ModelFolder::ModelFolder(const ModelJob& job, const Log& log)
     : path(existing_folder(job.path)),
-      config_file((std::filesystem::path(path) / "config.json").string()),
-      config_text(read_text_file(config_file)),
-      spec(make_model_spec(parse_json(config_text, config_file), config_file)),
+      text(read_texts(job)),
+      spec(resolve(text, path)),
       checkpoint(open_checkpoint(job, spec, log)),
       claims(claim_tensors(spec, checkpoint, log)) {}
 

@@ -12,11 +12,21 @@
 
 namespace tpinfer {
 
+/// The texts that a model is resolved from, on every rank alike.
+struct ModelText {
+  std::string config;
+  std::string config_file;  ///< name of config.json for messages
+  std::string plan = {};    ///< JSON, see family_from_plan; empty: the family is one of the program's
+  std::string plan_file = {};
+
+  /// Error(input)
+  ModelSpec resolve() const;
+};
+
 /// A model folder as far as JSON and headers tell: nothing here has read a weight.
 struct ModelFolder {
   std::string path;
-  std::string config_file;  ///< name of config.json for messages
-  std::string config_text;
+  ModelText text;
   ModelSpec spec;
   Checkpoint checkpoint;
   Claims claims;  ///< points into spec and checkpoint

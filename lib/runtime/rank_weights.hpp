@@ -23,14 +23,22 @@ struct MlpWeights {
   std::unique_ptr<PackedMatrix> down;     ///< [hidden, channels], row-parallel
 };
 
+/// What a norm scales and shifts by; both empty: there is no such norm.
+struct NormVectors {
+  DeviceBuffer weight, bias;
+  std::size_t bytes() const noexcept { return weight.bytes() + bias.bytes(); }
+};
+
 /// One layer's part of this rank. Q, K, V are one product, gate and up another, however the checkpoint stores them.
 struct LayerWeights {
-  DeviceBuffer attn_norm, attn_norm_bias, mlp_norm, mlp_norm_bias;  ///< [hidden]
-  std::unique_ptr<PackedMatrix> qkv;                                ///< [(q_heads + 2 kv_heads) head_dim, hidden]
-  DeviceBuffer qkv_bias;                                            ///< [(q_heads + 2 kv_heads) head_dim]
-  std::unique_ptr<PackedMatrix> attn_out;                           ///< [hidden, q_heads head_dim], row-parallel
-  DeviceBuffer attn_out_bias;                                       ///< [hidden], whole on every rank
-  MlpWeights mlp;                                                   ///< of a dense layer
+  NormVectors attn_norm, mlp_norm;            ///< [hidden], of their inputs
+  NormVectors attn_post_norm, mlp_post_norm;  ///< [hidden], of their results
+  DeviceBuffer q_norm, k_norm;                ///< [head_dim], or of this rank's heads [heads, head_dim]
+  std::unique_ptr<PackedMatrix> qkv;          ///< [(q_heads + 2 kv_heads) head_dim, hidden]
+  DeviceBuffer qkv_bias;                      ///< [(q_heads + 2 kv_heads) head_dim]
+  std::unique_ptr<PackedMatrix> attn_out;     ///< [hidden, q_heads head_dim], row-parallel
+  DeviceBuffer attn_out_bias;                 ///< [hidden], whole on every rank
+  MlpWeights mlp;                             ///< of a dense layer
   DeviceBuffer gate_up_bias;
   DeviceBuffer down_bias;  ///< [hidden], whole on every rank
   // of a mixture of experts
@@ -52,8 +60,9 @@ class RankWeights {
   const PackedMatrix& head() const { return head_ ? *head_ : *embedding_; }
   /// Learned positions [max_positions, hidden], whole on every rank; null for models without.
   const PackedMatrix* positions() const { return positions_.get(); }
-  const DeviceBuffer& final_norm() const { return final_norm_; }
-  const DeviceBuffer& final_norm_bias() const { return final_norm_bias_; }
+  const NormVectors& embedding_norm() const { return embedding_norm_; }
+  const NormVectors& final_norm() const { return final_norm_; }
+  const DeviceBuffer& head_bias() const { return head_bias_; }  ///< [vocabulary of this rank]
 
   /// Where the stored tensor of this role goes; `expert` is the one of a stacked tensor's matrices, else the tensor's
   /// own.
@@ -67,6 +76,7 @@ class RankWeights {
   void make_experts(LayerWeights& layer);
   MlpWeights make_mlp_weights(Range channels, std::int64_t width);
   DeviceBuffer make_vector(bool wanted, std::int64_t count);
+  NormVectors make_norm(Role role);
   bool has_bias(std::initializer_list<Role> roles) const;
   WeightTarget layer_target(const ExpectedTensor& tensor, std::int64_t expert, LayerWeights& layer);
 
@@ -78,7 +88,8 @@ class RankWeights {
   std::unique_ptr<PackedMatrix> embedding_;
   std::unique_ptr<PackedMatrix> head_;  ///< null when tied
   std::unique_ptr<PackedMatrix> positions_;
-  DeviceBuffer final_norm_, final_norm_bias_;
+  NormVectors embedding_norm_, final_norm_;
+  DeviceBuffer head_bias_;
   std::vector<LayerWeights> layers_;
 };
 

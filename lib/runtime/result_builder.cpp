@@ -19,7 +19,7 @@ void describe_model(const Preparation& p, RunResult& r) {
   r.family = spec.family->name;
   r.dtype_stored = dtype_name(p.plan.stored_dtype);
   r.dtype_compute = dtype_name(p.plan.compute_dtype);
-  r.config_json = p.model->config_text;
+  r.config_json = p.model->text.config;
   r.parameters = p.plan.parameters;
   r.vocab_size = spec.vocab;
   r.layers = spec.layers;

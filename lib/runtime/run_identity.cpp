@@ -52,6 +52,8 @@ RunIdentity identity_of(const Job& job, const Preparation& prepared, KernelSet k
                                                : file_identity(file.path, file.name));
   const fs::path folder = job.model.path;
   add_if_there(identity, folder, "config.json");
+  if (job.model.architecture_plan)
+    identity.files.push_back(file_identity(*job.model.architecture_plan, "architecture_plan"));
   if (job.model.generation_config != GenerationConfigUse::none)
     add_if_there(identity, folder, "generation_config.json");
   if (prepared.tokenizer)

@@ -1,15 +1,15 @@
 #include "runtime/setup.hpp"
 
 #include "core/bytes.hpp"
-#include "core/json.hpp"
 
 namespace tpinfer {
 
-std::vector<std::byte> encode_setup(const RunSetup& setup, const std::string& config_text,
-                                    const std::string& config_file) {
+std::vector<std::byte> encode_setup(const RunSetup& setup, const ModelText& text) {
   ByteWriter w;
-  w.put(config_text);
-  w.put(config_file);
+  w.put(text.config);
+  w.put(text.config_file);
+  w.put(text.plan);
+  w.put(text.plan_file);
   const std::vector<std::byte> plan = encode(setup.plan);
   w.put(std::string_view(reinterpret_cast<const char*>(plan.data()), plan.size()));
   w.put(setup.limits.max_rows);
@@ -40,9 +40,12 @@ std::vector<std::byte> encode_setup(const RunSetup& setup, const std::string& co
 RunSetup decode_setup(std::span<const std::byte> bytes) {
   ByteReader r(bytes);
   RunSetup setup;
-  const std::string config_text = r.get_string();
-  const std::string config_file = r.get_string();
-  setup.spec = make_model_spec(parse_json(config_text, config_file), config_file);
+  ModelText text;
+  text.config = r.get_string();
+  text.config_file = r.get_string();
+  text.plan = r.get_string();
+  text.plan_file = r.get_string();
+  setup.spec = text.resolve();
   const std::string plan = r.get_string();
   setup.plan = decode_plan(std::as_bytes(std::span(plan)));
   setup.limits.max_rows = r.get<std::int64_t>();

@@ -10,6 +10,7 @@
 #include "checkpoint/weight_file.hpp"
 #include "comm/device_communicator.hpp"
 #include "runtime/memory_plan.hpp"
+#include "runtime/model_folder.hpp"
 #include "shard/sharding_plan.hpp"
 
 namespace tpinfer {
@@ -39,10 +40,8 @@ struct RunSetup {
   bool verify_finite = false;    ///< refuse weights that are NaN or infinite
 };
 
-/// The setup as rank 0 broadcasts it; `config_text` is the model's config.json, from which each rank resolves the model
-/// itself.
-std::vector<std::byte> encode_setup(const RunSetup& setup, const std::string& config_text,
-                                    const std::string& config_file);
+/// The setup as rank 0 broadcasts it; each rank resolves the model itself from `text`.
+std::vector<std::byte> encode_setup(const RunSetup& setup, const ModelText& text);
 RunSetup decode_setup(std::span<const std::byte> bytes);
 
 }  // namespace tpinfer

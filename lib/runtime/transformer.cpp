@@ -18,6 +18,10 @@ Activation backend_activation(ActivationKind kind) {
   return Activation::silu;
 }
 
+NormKind norm_kind(const ModelSpec& spec) {
+  return spec.family->block.norm == Norm::layer ? NormKind::layer : NormKind::rms;
+}
+
 std::uint64_t of_type(std::int64_t count, DType dtype) { return static_cast<std::uint64_t>(count) * dtype_size(dtype); }
 
 }  // namespace
@@ -33,6 +37,7 @@ Transformer::Transformer(Backend& backend, DeviceCommunicator& comm, const Model
       kv_(kv),
       limits_(limits),
       heads_{share.query_heads.count(), share.kv_heads.count(), spec.head_dim},
+      first_counted_k_(share.kv_heads.begin * spec.group() < share.query_heads.begin ? 1 : 0),
       act_dtype_(backend.activation_dtype(kv.spec().dtype)),
       graphs_(backend, comm, limits, kv.spec().block_size),
       on_host_(comm.shares_rows()),
@@ -63,12 +68,17 @@ Transformer::Transformer(Backend& backend, DeviceCommunicator& comm, const Model
   step_arrays_ = make(n.step_ints, DType::int32);
   staging_.reserve(static_cast<std::size_t>(n.step_ints));
   if (!on_host_) host_logits_.resize(static_cast<std::size_t>(n.all_logits));
-  if (spec.rope.rotary_dim == 0) return;
-  const RopeAngles angles = rope_angles(spec.rope, limits.max_model_len);
-  cos_ = make(n.rope, DType::float32);
-  sin_ = make(n.rope, DType::float32);
-  backend.copy_to_device(cos_.data(), angles.cos.data(), cos_.bytes());
-  backend.copy_to_device(sin_.data(), angles.sin.data(), sin_.bytes());
+  squares_ = make(n.squares, DType::float32);
+  slopes_ = make(n.slopes, DType::float32);
+  if (n.slopes > 0)
+    backend.copy_to_device(slopes_.data(), spec.alibi_slopes.data() + share.query_heads.begin, slopes_.bytes());
+  if (spec.rope.rotary_dim > 0) {
+    const RopeAngles angles = rope_angles(spec.rope, limits.max_model_len);
+    cos_ = make(n.rope, DType::float32);
+    sin_ = make(n.rope, DType::float32);
+    backend.copy_to_device(cos_.data(), angles.cos.data(), cos_.bytes());
+    backend.copy_to_device(sin_.data(), angles.sin.data(), sin_.bytes());
+  }
   backend.synchronize();
 }
 
@@ -76,10 +86,10 @@ Tensor Transformer::activations(const DeviceBuffer& buffer, DType dtype, std::in
   return {buffer.data(), dtype, rows, cols};
 }
 
-NormParams Transformer::norm_params(const DeviceBuffer& weight, const DeviceBuffer& bias) const {
-  return {.kind = spec_.family->block.norm == Norm::rms ? NormKind::rms : NormKind::layer,
-          .weight = weight.as<float>(),
-          .bias = bias.as<float>(),
+NormParams Transformer::norm_params(const NormVectors& norm) const {
+  return {.kind = norm_kind(spec_),
+          .weight = norm.weight.as<float>(),
+          .bias = norm.bias.as<float>(),
           .epsilon = static_cast<float>(spec_.norm_epsilon)};
 }
 
@@ -120,7 +130,43 @@ void Transformer::embed(const StepBatch& batch) {
   const Tensor partials = comm_.partials(residual);
   backend_.embed(weights_.embedding(), share_.vocab.begin, batch, partials);
   comm_.reduce(partials, residual);
-  if (const PackedMatrix* table = weights_.positions()) backend_.add_rows(*table, batch.positions, residual);
+  const AdjustParams scale{.scale = static_cast<float>(spec_.embedding_scale)};
+  if (scale.changes()) backend_.adjust(residual, scale);
+  if (const PackedMatrix* table = weights_.positions())
+    backend_.add_rows(*table, spec_.family->block.position_offset, batch.positions, residual);
+  if (weights_.embedding_norm().weight.data())
+    backend_.norm(residual, norm_params(weights_.embedding_norm()), residual);
+}
+
+void Transformer::norm_heads(const LayerWeights& layer, const Tensor& qkv) {
+  if (!layer.q_norm.data()) return;
+  const auto q_bytes = static_cast<std::size_t>(heads_.q_heads * heads_.head_dim) * sizeof(float);
+  HeadNormParams params{.kind = norm_kind(spec_),
+                        .q_weight = layer.q_norm.as<float>(),
+                        .k_weight = layer.k_norm.as<float>(),
+                        .each_head = layer.q_norm.bytes() == q_bytes,
+                        .epsilon = static_cast<float>(spec_.norm_epsilon)};
+  if (squares_.data()) {
+    const Tensor squares = activations(squares_, DType::float32, qkv.rows, 2);
+    const Tensor partials = comm_.partials(squares);
+    backend_.head_squares(qkv, heads_, first_counted_k_, partials);
+    comm_.reduce(partials, squares);
+    params.squares = squares.floats();
+    params.q_cols = spec_.q_heads * spec_.head_dim;
+    params.k_cols = spec_.kv_heads * spec_.head_dim;
+  }
+  backend_.norm_heads(qkv, heads_, params);
+}
+
+void Transformer::add_to_residual(const Tensor& partials, const DeviceBuffer& bias, const NormVectors& post_norm) {
+  const Tensor residual = activations(residual_, DType::float32, partials.rows, spec_.hidden);
+  const Tensor total = activations(total_, DType::float32, partials.rows, spec_.hidden);
+  const auto scale = static_cast<float>(spec_.residual_scale);
+  comm_.reduce(partials, total);
+  if (!post_norm.weight.data()) return backend_.add_residual(residual, total.floats(), bias.as<float>(), scale);
+  if (bias.data()) backend_.add_residual(total, nullptr, bias.as<float>(), 1.0F);
+  backend_.norm(total, norm_params(post_norm), total);
+  backend_.add_residual(residual, total.floats(), nullptr, scale);
 }
 
 void Transformer::attention_block(std::int64_t index, const StepBatch& batch) {
@@ -130,18 +176,22 @@ void Transformer::attention_block(std::int64_t index, const StepBatch& batch) {
   const Tensor qkv = activations(qkv_, DType::float32, batch.rows, heads_.qkv_cols());
   const Tensor q = activations(q_, act_dtype_, batch.rows, heads_.q_heads * heads_.head_dim);
   const Tensor attended = activations(attended_, act_dtype_, batch.rows, heads_.q_heads * heads_.head_dim);
-  backend_.norm(residual, norm_params(layer.attn_norm, layer.attn_norm_bias), normed);
+  backend_.norm(residual, norm_params(layer.attn_norm), normed);
   backend_.matmul(*layer.qkv, normed, layer.qkv_bias.as<float>(), qkv);
-  backend_.rotate_and_store(qkv, heads_, {cos_.as<float>(), sin_.as<float>(), spec_.rope.rotary_dim}, batch, kv_, index,
-                            q);
+  if (spec_.parallel) mlp_input(layer, batch.rows, spec_.is_sparse(index));
+  norm_heads(layer, qkv);
+  if (spec_.qkv_clip > 0) backend_.adjust(qkv, {.clip = static_cast<float>(spec_.qkv_clip)});
+  const RopeTable rope{cos_.as<float>(), sin_.as<float>(), spec_.rope.rotary_dim,
+                       spec_.position == Position::rope_adjacent};
+  backend_.rotate_and_store(qkv, heads_, rope, batch, kv_, index, q);
   const AttentionParams params{.scale = static_cast<float>(spec_.attention_scale),
-                               .window = spec_.windows[static_cast<std::size_t>(index)]};
+                               .window = spec_.windows[static_cast<std::size_t>(index)],
+                               .soft_cap = static_cast<float>(spec_.attention_soft_cap),
+                               .slopes = slopes_.as<float>()};
   backend_.attention(q, heads_, params, batch, kv_, index, attended);
-  const Tensor total = activations(total_, DType::float32, batch.rows, spec_.hidden);
-  const Tensor partials = comm_.partials(total);
+  const Tensor partials = comm_.partials(activations(total_, DType::float32, batch.rows, spec_.hidden));
   backend_.matmul_partial(*layer.attn_out, attended, partials);
-  comm_.reduce(partials, total);
-  backend_.add_residual(residual, total_.as<float>(), layer.attn_out_bias.as<float>());
+  add_to_residual(partials, layer.attn_out_bias, layer.attn_post_norm);
 }
 
 void Transformer::dense_partials(const LayerWeights& layer, const Tensor& partials) {
@@ -161,11 +211,9 @@ void Transformer::expert_partials(const LayerWeights& layer, const Tensor& parti
   const bool shared = spec_.shared_ffn > 0;
   const std::int64_t rows = partials.rows;
   const std::int64_t slots = expert_slots(spec_);
-  const Tensor residual = activations(residual_, DType::float32, rows, spec_.hidden);
   const Tensor router_in = activations(router_in_, DType::float32, rows, spec_.hidden);
   const Tensor router_logits = activations(router_logits_, DType::float32, rows, spec_.experts + (shared ? 1 : 0));
   const Routing routing{.experts = chosen_.as<std::int32_t>(), .weights = chosen_weights_.as<float>(), .slots = slots};
-  backend_.norm(residual, norm_params(layer.mlp_norm, layer.mlp_norm_bias), router_in);
   backend_.matmul(*layer.router, router_in, nullptr, router_logits);
   backend_.route(router_logits,
                  {.experts = spec_.experts,
@@ -185,19 +233,24 @@ void Transformer::expert_partials(const LayerWeights& layer, const Tensor& parti
                    backend_activation(spec_.activation), gated, scratch, partials);
 }
 
+void Transformer::mlp_input(const LayerWeights& layer, std::int64_t rows, bool sparse) {
+  const NormVectors& own = layer.mlp_norm.weight.data() ? layer.mlp_norm : layer.attn_norm;
+  const Tensor residual = activations(residual_, DType::float32, rows, spec_.hidden);
+  if (&own == &layer.mlp_norm)
+    backend_.norm(residual, norm_params(own), activations(normed_, act_dtype_, rows, spec_.hidden));
+  if (sparse) backend_.norm(residual, norm_params(own), activations(router_in_, DType::float32, rows, spec_.hidden));
+}
+
 void Transformer::mlp_block(std::int64_t index, const StepBatch& batch) {
   const LayerWeights& layer = weights_.layer(index);
-  const Tensor residual = activations(residual_, DType::float32, batch.rows, spec_.hidden);
-  backend_.norm(residual, norm_params(layer.mlp_norm, layer.mlp_norm_bias),
-                activations(normed_, act_dtype_, batch.rows, spec_.hidden));
-  const Tensor total = activations(total_, DType::float32, batch.rows, spec_.hidden);
-  const Tensor partials = comm_.partials(total);
-  if (spec_.is_sparse(index))
+  const bool sparse = spec_.is_sparse(index);
+  if (!spec_.parallel) mlp_input(layer, batch.rows, sparse);
+  const Tensor partials = comm_.partials(activations(total_, DType::float32, batch.rows, spec_.hidden));
+  if (sparse)
     expert_partials(layer, partials);
   else
     dense_partials(layer, partials);
-  comm_.reduce(partials, total);
-  backend_.add_residual(residual, total_.as<float>(), layer.down_bias.as<float>());
+  add_to_residual(partials, layer.down_bias, layer.mlp_post_norm);
 }
 
 void Transformer::layers(const StepBatch& batch) {
@@ -215,9 +268,12 @@ void Transformer::head(const StepBatch& batch, std::int64_t first, std::int64_t 
   const Tensor picked = activations(head_in_, DType::float32, rows, spec_.hidden);
   const Tensor normed = activations(head_normed_, act_dtype_, rows, spec_.hidden);
   backend_.gather_rows(residual, logit_index_ + first, picked);
-  backend_.norm(picked, norm_params(weights_.final_norm(), weights_.final_norm_bias()), normed);
-  backend_.matmul(weights_.head(), normed, nullptr,
-                  activations(local_logits_, DType::float32, rows, share_.vocab.count()));
+  const Tensor logits = activations(local_logits_, DType::float32, rows, share_.vocab.count());
+  backend_.norm(picked, norm_params(weights_.final_norm()), normed);
+  backend_.matmul(weights_.head(), normed, weights_.head_bias().as<float>(), logits);
+  const AdjustParams adjust{.scale = static_cast<float>(spec_.logit_scale),
+                            .soft_cap = static_cast<float>(spec_.logit_soft_cap)};
+  if (adjust.changes()) backend_.adjust(logits, adjust);
   if (!shared) return comm_.gather_columns(local_logits_.as<float>(), rows, vocab_widths_, all_logits_.as<float>());
   for (std::size_t r = 0; r < begins_.size(); ++r)
     begins_[r] = rows * static_cast<std::int64_t>(r) / static_cast<std::int64_t>(share_.ranks);

@@ -51,7 +51,13 @@ class Transformer {
   StepBatch upload(const Step& step);
   void embed(const StepBatch& batch);
   void attention_block(std::int64_t layer, const StepBatch& batch);
+  /// Norms of q and k in qkv_, where the model has them.
+  void norm_heads(const LayerWeights& layer, const Tensor& qkv);
+  /// The MLP's input from the residual stream as it is now; without a norm of its own it is what attention got.
+  void mlp_input(const LayerWeights& layer, std::int64_t rows, bool sparse);
   void mlp_block(std::int64_t layer, const StepBatch& batch);
+  /// The sum over the ranks of what attention or the MLP gives, onto the residual stream.
+  void add_to_residual(const Tensor& partials, const DeviceBuffer& bias, const NormVectors& post_norm);
   void dense_partials(const LayerWeights& layer, const Tensor& partials);
   void expert_partials(const LayerWeights& layer, const Tensor& partials);
   void layers(const StepBatch& batch);
@@ -60,7 +66,7 @@ class Transformer {
   void head(const StepBatch& batch, std::int64_t first, std::int64_t rows, bool shared);
   void hand_out(std::int64_t first, std::int64_t rows, const LogitSink& sink);
   void hand_out_share(std::int64_t first, const LogitSink& sink);
-  NormParams norm_params(const DeviceBuffer& weight, const DeviceBuffer& bias) const;
+  NormParams norm_params(const NormVectors& norm) const;
   Tensor activations(const DeviceBuffer& buffer, DType dtype, std::int64_t rows, std::int64_t cols) const;
 
   Backend& backend_;
@@ -72,6 +78,7 @@ class Transformer {
   KvStore& kv_;
   TransformerLimits limits_;
   AttentionHeads heads_;
+  std::int64_t first_counted_k_;  ///< of this rank's KV heads: one that a rank before it has too is counted there
   DType act_dtype_;
   DecodeGraphs graphs_;
   std::vector<std::int64_t> vocab_widths_;  ///< vocabulary rows of each rank
@@ -94,6 +101,8 @@ class Transformer {
       all_logits_;                     ///< [logit_rows, vocabulary of this rank], [logit_rows, vocab] on rank 0; shares
   DeviceBuffer step_arrays_;           ///< the int32 arrays of a step
   DeviceBuffer cos_, sin_;             ///< [max_model_len, rotary_dim / 2]
+  DeviceBuffer squares_;               ///< [max_rows, 2] float32
+  DeviceBuffer slopes_;                ///< [q_heads] float32
   std::vector<std::int32_t> staging_;  ///< host side of step_arrays_
   std::vector<float> host_logits_;     ///< [logit_rows, vocab] on rank 0, of a GPU
   const std::int32_t* logit_index_ = nullptr;  ///< device copy of Step::logit_rows

@@ -91,11 +91,22 @@ class TouchedPages {
   std::uint64_t counted_to_ = 0;
 };
 
-void copy_vector(Backend& backend, const DeviceBuffer& to, std::int64_t first, const StoredMatrix& from) {
-  std::vector<float> values(static_cast<std::size_t>(from.rows));
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = load_element(from.data, from.dtype, i);
+// A vector, or vectors one after the other, from element `first` on.
+void copy_vector(Backend& backend, const DeviceBuffer& to, std::int64_t first, const StoredMatrix& from, float offset) {
+  std::vector<float> values(static_cast<std::size_t>(from.rows * from.cols));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = load_element(from.data, from.dtype, i) + offset;
   backend.copy_to_device(to.as<float>() + first, values.data(), values.size() * sizeof(float));
   backend.synchronize();
+}
+
+/// The same matrix with rows for columns.
+StoredMatrix turned(const StoredMatrix& m) {
+  return {.data = m.data,
+          .dtype = m.dtype,
+          .rows = m.cols,
+          .cols = m.rows,
+          .row_stride = m.col_stride,
+          .col_stride = m.row_stride};
 }
 
 class Loader {
@@ -109,6 +120,7 @@ class Loader {
         weights_(weights),
         exchange_(exchange && exchange->size() > 1 ? exchange : nullptr),
         options_(options),
+        norm_offset_(static_cast<float>(spec.norm_offset)),
         files_(plan.files.size()),
         checksums_(spec, plan, rank) {
     const std::vector<std::string> roles = plan.role_names();
@@ -156,10 +168,8 @@ class Loader {
   std::unique_ptr<TensorSource> open(const PlannedTensor& tensor, const ExpectedTensor& expected, std::uint64_t bytes) {
     if (!is_random(tensor))
       return std::make_unique<TensorReader>(file(tensor.file), tensor.name, tensor.offset, bytes, staging_);
-    // norms scale by about one
-    const bool scale = tensor.shape.size() == 1 && !expected.bias;
-    const auto values =
-        random_.try_emplace(std::pair(tensor.dtype, scale), tensor.dtype, scale ? 1.0F : 0.0F, kRandomDeviation).first;
+    const float mean = is_norm(expected.role) && !expected.bias ? 1.0F - norm_offset_ : 0.0F;  // scale by about 1
+    const auto values = random_.try_emplace(std::pair(tensor.dtype, mean), tensor.dtype, mean, kRandomDeviation).first;
     return std::make_unique<RandomTensor>(values->second, tensor.name, tensor.dtype, staging_);
   }
 
@@ -171,7 +181,7 @@ class Loader {
     const PlannedSlice& planned = plan_.slices[t][static_cast<std::size_t>(rank_)];
     if (stored_axis(slice, expected.fusion) != planned.axis || slice.extent() != planned.extent())
       throw Error(ExitCode::internal, fmt::format("this rank's slice of {} is not the one of the plan", tensor.name));
-    if (slice.pieces.empty() && !is_shared(tensor)) return 0;
+    if (slice.pieces.empty() && !is_shared(tensor, slice)) return 0;
     // a stacked tensor is one matrix after the other
     const bool stacked = expected.fusion == Fusion::stacked;
     const std::int64_t matrices = stacked ? tensor.shape[0] : 1;
@@ -185,7 +195,7 @@ class Loader {
     for (std::int64_t m = 0; m < matrices && !abandoned_; ++m) {
       const Task task{t,    tensor, expected, slice,           *source,
                       rows, cols,   element,  stacked ? m : 0, stacked ? m : expected.expert};
-      copied += is_shared(tensor) ? copy_shared(task) : copy_own(task);
+      copied += is_shared(tensor, slice) ? copy_shared(task) : copy_own(task);
     }
     source->finish();
     report_.tensors += slice.pieces.empty() ? 0 : 1;
@@ -253,9 +263,9 @@ class Loader {
                 "model.verify_weights: header");
   }
 
-  // Row-parallel, and a row fits in the buffer: the same answer on every rank.
-  bool is_shared(const PlannedTensor& tensor) const {
-    return exchange_ && !is_random(tensor) && tensor.split == Split::columns &&
+  // Stored rows are cut, and one fits in the buffer: the same answer on every rank.
+  bool is_shared(const PlannedTensor& tensor, const RoleSlice& slice) const {
+    return exchange_ && !is_random(tensor) && slice.axis == 1 &&
            static_cast<std::uint64_t>(tensor.shape.back()) * dtype_size(tensor.dtype) <= exchange_->bytes();
   }
 
@@ -302,10 +312,14 @@ class Loader {
     const auto elements = static_cast<std::uint64_t>(block.rows * block.cols);
     std::uint64_t& owned = report_.by_class[class_of_.at(task.tensor.role)].owned;
     if (target.vector) {
-      copy_vector(backend_, *target.vector, target.row + to_row, block);
+      const bool scales = is_norm(task.expected.role) && !task.expected.bias;
+      copy_vector(backend_, *target.vector, (target.row + to_row) * block.cols, block, scales ? norm_offset_ : 0.0F);
       owned += elements * sizeof(float);
     } else {
-      backend_.load_matrix(*target.matrix, target.row + to_row, to_col, block);
+      if (task.expected.storage == Storage::in_out)
+        backend_.load_matrix(*target.matrix, target.row + to_col, to_row, turned(block));
+      else
+        backend_.load_matrix(*target.matrix, target.row + to_row, to_col, block);
       owned += owned_share(*target.matrix, block);
     }
     return elements * static_cast<std::uint64_t>(task.element);
@@ -325,10 +339,11 @@ class Loader {
   RankWeights& weights_;
   HostExchange* exchange_;
   LoadOptions options_;
+  float norm_offset_;
   bool abandoned_ = false;  ///< another rank of the host has failed
   std::vector<std::unique_ptr<WeightFile>> files_;
   std::vector<std::byte> staging_;
-  std::map<std::pair<DType, bool>, RandomValues> random_;
+  std::map<std::pair<DType, float>, RandomValues> random_;
   CommonChecksums checksums_;
   TouchedPages pages_;
   std::map<std::string, std::size_t> class_of_;

@@ -57,11 +57,13 @@ WorkspaceSizes::WorkspaceSizes(const ModelSpec& spec, const RankShare& share, co
   const std::int64_t table = (limits.max_model_len + kSmallestBlock - 1) / kSmallestBlock;
   step_ints = 4 * rows + limits.max_sequences + 1 + limits.max_sequences * table;
   rope = limits.max_model_len * spec.rope.rotary_dim / 2;
+  if (spec.has(Role::q_whole_norm)) squares = 2 * rows;
+  if (!spec.alibi_slopes.empty()) slopes = share.query_heads.count();
 }
 
 std::int64_t WorkspaceSizes::words() const noexcept {
   return 2 * hidden + qkv + up + router_in + router_logits + 2 * choices + expert_up + head_hidden + local_logits +
-         all_logits + step_ints + 2 * rope;
+         all_logits + step_ints + squares + slopes + 2 * rope;
 }
 
 std::int64_t WorkspaceSizes::inputs() const noexcept {

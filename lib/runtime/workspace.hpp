@@ -38,6 +38,8 @@ struct WorkspaceSizes {
   std::int64_t all_logits = 0;       ///< [logit_rows, vocab] float32, on rank 0
   std::int64_t shared_logits = 0;    ///< rows of a block that a rank samples, [.., vocab] float32; where the host does
   std::int64_t step_ints = 0;        ///< int32 arrays of a step
+  std::int64_t squares = 0;          ///< [max_rows, 2] float32, of a norm over all heads
+  std::int64_t slopes = 0;           ///< [query heads] float32, of ALiBi
   std::int64_t rope = 0;             ///< [max_model_len, rotary_dim / 2]: cos and sin
 
   WorkspaceSizes(const ModelSpec& spec, const RankShare& share, const TransformerLimits& limits);

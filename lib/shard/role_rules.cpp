@@ -1,5 +1,7 @@
 #include "shard/role_rules.hpp"
 
+#include <algorithm>
+
 #include "core/error.hpp"
 
 namespace tpinfer {
@@ -10,6 +12,8 @@ enum class Rule : std::uint8_t {
   vocab_rows,
   query_rows,
   kv_rows,
+  query_head_rows,
+  kv_head_rows,
   query_columns,
   channel_rows,
   channel_columns,
@@ -22,12 +26,21 @@ Rule weight_rule(Role role) noexcept {
     case Role::token_embedding:
     case Role::lm_head: return Rule::vocab_rows;
     case Role::position_embedding:
+    case Role::embedding_norm:
     case Role::attn_norm:
     case Role::mlp_norm:
+    case Role::attn_post_norm:
+    case Role::mlp_post_norm:
+    case Role::q_norm:
+    case Role::k_norm:
     case Role::final_norm: return Rule::whole;
+    case Role::q_whole_norm:
     case Role::q: return Rule::query_rows;
+    case Role::k_whole_norm:
     case Role::k:
     case Role::v: return Rule::kv_rows;
+    case Role::q_heads_norm: return Rule::query_head_rows;
+    case Role::k_heads_norm: return Rule::kv_head_rows;
     case Role::qkv: return Rule::qkv_rows;
     case Role::attn_out: return Rule::query_columns;
     case Role::mlp_gate:
@@ -77,13 +90,19 @@ Range channels_of(Role role, const RankShare& share) {
 // Rows of Q, K and V in a fused tensor, in the order of the local matrix: all of Q, all of K, all of V.
 std::vector<Range> fused_qkv_ranges(const ModelSpec& spec, Fusion fusion, const RankShare& share) {
   const std::int64_t width = spec.head_dim;
-  if (fusion != Fusion::per_head)
+  if (fusion != Fusion::per_group)
     return {scaled(share.query_heads, width), scaled(share.kv_heads, width, spec.q_heads * width),
             scaled(share.kv_heads, width, (spec.q_heads + spec.kv_heads) * width)};
-  std::vector<Range> ranges;  // head h: rows 3 h width .. are its q, k and v
-  for (const std::int64_t part : {0, 1, 2})
-    for (std::int64_t head = share.query_heads.begin; head < share.query_heads.end; ++head)
-      ranges.push_back({(3 * head + part) * width, (3 * head + part + 1) * width});
+  // group g, of `group` query heads: heads (group + 2) g .. are its q, then its k, then its v
+  const std::int64_t group = spec.group();
+  const auto stored = [&](std::int64_t g, Range heads) { return scaled(heads, width, (group + 2) * g * width); };
+  std::vector<Range> ranges;
+  for (std::int64_t g = share.kv_heads.begin; g < share.kv_heads.end; ++g)
+    ranges.push_back(stored(g, {std::max(share.query_heads.begin - g * group, std::int64_t{0}),
+                                std::min(share.query_heads.end - g * group, group)}));
+  for (const std::int64_t part : {group, group + 1})
+    for (std::int64_t g = share.kv_heads.begin; g < share.kv_heads.end; ++g)
+      ranges.push_back(stored(g, {part, part + 1}));
   return ranges;
 }
 
@@ -97,6 +116,8 @@ std::vector<Range> stored_ranges(Rule rule, const ModelSpec& spec, const Expecte
     case Rule::query_rows:
     case Rule::query_columns: return {scaled(share.query_heads, width)};
     case Rule::kv_rows: return {scaled(share.kv_heads, width)};
+    case Rule::query_head_rows: return {share.query_heads};
+    case Rule::kv_head_rows: return {share.kv_heads};
     case Rule::channel_rows:
     case Rule::channel_columns: return {channels};
     case Rule::qkv_rows: return fused_qkv_ranges(spec, tensor.fusion, share);
@@ -134,7 +155,9 @@ std::string_view split_words(Role role, bool bias, Fusion fusion) noexcept {
   switch (rule_of(role, bias)) {
     case Rule::whole: return "whole on every rank";
     case Rule::vocab_rows: return "vocabulary rows";
+    case Rule::query_head_rows:
     case Rule::query_rows: return "query heads";
+    case Rule::kv_head_rows:
     case Rule::kv_rows: return "the KV heads that the rank's query heads read";
     case Rule::query_columns: return "columns of the query heads";
     case Rule::channel_rows:
@@ -142,15 +165,15 @@ std::string_view split_words(Role role, bool bias, Fusion fusion) noexcept {
     case Rule::channel_columns:
       return expert ? "columns of the channels inside every expert" : "columns of the channels";
     case Rule::qkv_rows:
-      return fusion == Fusion::per_head ? "query heads, each with its K and V"
-                                        : "query heads of Q, of K and V the KV heads that they read";
+      return fusion == Fusion::per_group ? "query heads, each group with its K and V"
+                                         : "query heads of Q, of K and V the KV heads that they read";
   }
   return "";
 }
 
 bool may_overlap(Role role, bool bias) noexcept {
   const Rule rule = rule_of(role, bias);
-  return rule == Rule::whole || rule == Rule::kv_rows || rule == Rule::qkv_rows;
+  return rule == Rule::whole || rule == Rule::kv_rows || rule == Rule::kv_head_rows || rule == Rule::qkv_rows;
 }
 
 RankShare rank_share(const ModelSpec& spec, int rank, int ranks) {
@@ -174,7 +197,7 @@ int stored_axis(const RoleSlice& slice, Fusion fusion) noexcept {
 
 RoleSlice role_slice(const ModelSpec& spec, const ExpectedTensor& tensor, const RankShare& share) {
   const Rule rule = rule_of(tensor.role, tensor.bias);
-  RoleSlice slice{.axis = cuts_columns(rule) ? 1 : 0, .pieces = {}};
+  RoleSlice slice{.axis = cuts_columns(rule) != (tensor.storage == Storage::in_out) ? 1 : 0, .pieces = {}};
   const std::int64_t length = tensor.shape[static_cast<std::size_t>(stored_axis(slice, tensor.fusion))];
   std::int64_t to = 0;
   for (const Range& range : stored_ranges(rule, spec, tensor, length, share)) {

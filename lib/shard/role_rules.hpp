@@ -34,7 +34,7 @@ struct Piece {
 
 /// One rank's part of one stored tensor.
 struct RoleSlice {
-  int axis = 0;  ///< the axis that is cut, of the matrix or vector (a stacked tensor has one more in front)
+  int axis = 0;  ///< the stored axis that is cut, of the matrix or vector (a stacked tensor has one more in front)
   std::vector<Piece> pieces;  ///< in order of `to`; empty: nothing
   std::int64_t extent() const noexcept { return pieces.empty() ? 0 : pieces.back().to + pieces.back().count; }
 };

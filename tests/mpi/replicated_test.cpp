@@ -77,7 +77,7 @@ std::string compared(const TwoFolders& folders, int stray) {
   setup.limits = {.max_rows = 16, .max_sequences = 1, .max_model_len = 16, .logit_rows = 16};
   setup.kv_blocks = 1;
   setup.threads = 1;
-  setup = decode_setup(encode_setup(setup, model.config_text, model.config_file));
+  setup = decode_setup(encode_setup(setup, model.text));
   if (world().rank() == stray)
     for (PlanFile& file : setup.plan.files) {
       file.path.replace(0, folders.one().size(), folders.other());

@@ -20,8 +20,26 @@ TPINFER = os.environ.get("TPINFER", str(ROOT / "build" / "release" / "bin" / "tp
 ENV = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
 
 
-def golden(model):
-    return json.loads((MODELS / model / "golden.json").read_text())
+def model(name):
+    """Folder of a test model: of this tree, or one of those that lie beside it."""
+    own = MODELS / name
+    return own if own.exists() else SHARED / "models" / "random" / name
+
+
+def names():
+    """All test models at hand."""
+    folders = [MODELS] + [f for f in [SHARED / "models" / "random"] if f.is_dir()]
+    return sorted({p.name for folder in folders for p in folder.iterdir()})
+
+
+def most_ranks(name):
+    """Query heads: more ranks than these are refused."""
+    config = json.loads((model(name) / "config.json").read_text())
+    return next(config[key] for key in ("num_attention_heads", "n_head", "n_heads") if key in config)
+
+
+def golden(name):
+    return json.loads((model(name) / "golden.json").read_text())
 
 
 def command(ranks, *words):
@@ -56,7 +74,7 @@ class Workplace:
         with open(self.path / "p.jsonl", "w") as f:
             for r in records:
                 f.write(json.dumps(r) + "\n")
-        job = {"model": {"path": str(MODELS / folder) if "/" not in str(folder) else str(folder), "generation_config": "none"},
+        job = {"model": {"path": str(model(folder)) if "/" not in str(folder) else str(folder), "generation_config": "none"},
                "prompts": {"file": "p.jsonl"}, "output": {"file": "a.h5", "if_exists": "overwrite"},
                "sampling": {"temperature": 0, "ignore_eos": True, "allow_unknown_ids": True}}
         for key, value in more.items():

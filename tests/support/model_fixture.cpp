@@ -4,6 +4,7 @@
 #include <cstring>
 #include <filesystem>
 #include <numeric>
+#include <set>
 
 #include "core/json.hpp"
 
@@ -40,7 +41,7 @@ ModelFixture::ModelFixture(Communicator& comm, const std::string& folder, const 
   setup_.transport = options.transport;
   setup_.partials = options.partials;
   setup_.collective_timeout = 60;
-  setup_ = decode_setup(encode_setup(setup_, model.config_text, model.config_file));
+  setup_ = decode_setup(encode_setup(setup_, model.text));
   worker_.emplace(setup_, comm, comm, 0, nullptr);
   worker_->share_reading(comm);
   worker_->load({});
@@ -82,8 +83,11 @@ ModelFixture::Output ModelFixture::run(const std::vector<std::int32_t>& ids, std
 
 std::vector<std::string> model_folders() {
   std::vector<std::string> folders;
-  for (const auto& entry : std::filesystem::directory_iterator(TPINFER_TEST_DATA "/models"))
-    folders.push_back(entry.path().string());
+  std::set<std::string> names;  // a model of this tree goes before one of that name beside it
+  std::error_code none;
+  for (const char* all : {TPINFER_TEST_DATA "/models", TPINFER_SHARED "/models/random"})
+    for (const auto& entry : std::filesystem::directory_iterator(all, none))
+      if (names.insert(entry.path().filename().string()).second) folders.push_back(entry.path().string());
   std::ranges::sort(folders);
   return folders;
 }

@@ -53,6 +53,7 @@ void CpuAttention::plan_items(const Tensor& q, const AttentionHeads& heads, cons
                      .group = group,
                      .window = params.window,
                      .scale = params.scale,
+                     .soft_cap = params.soft_cap,
                      .layout = kv.layout(),
                      .dtype = kv.spec().dtype};
   for (std::int64_t s = 0; s < batch.sequences; ++s) {
@@ -68,6 +69,7 @@ void CpuAttention::plan_items(const Tensor& q, const AttentionHeads& heads, cons
         const std::int64_t offset = row * work.row_bytes + h * group * heads.head_dim * element;
         work.q = static_cast<const std::byte*>(q.data) + offset;
         work.out = static_cast<std::byte*>(out.data) + offset;
+        if (params.slopes) work.slopes = params.slopes + h * group;
         work.head = kv.layer(layer) + h * work.layout.head_bytes;
         items_.push_back({work, start / kAttentionBlock, divide_up(batch.positions[end - 1] + 1, kAttentionBlock), -1});
       }

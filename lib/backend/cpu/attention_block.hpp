@@ -93,6 +93,8 @@ struct BlockPass {
   AttentionState result;  ///< of this block alone
   const float* queries;   ///< [count, key_dim]
   int count;              ///< vectors
+  std::int64_t first_vector;
+  std::int64_t first_key;  ///< position of the block's first key
   Range ranges[kQueryGroup];
   const Memory* keys[kBlockTiles];
   const Memory* values[kBlockTiles];
@@ -169,14 +171,34 @@ struct BlockPass {
     if constexpr (Q > 1) score_vectors<Q / 2>(vector);
   }
 
+  /// Scores of vector `i`, scaled, with a soft cap and a bias by distance.
+  [[gnu::noinline]] void bend(int i) {
+    static constexpr float kLanes[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    float* s = scores + i * kBlockPositions;
+    const std::int64_t vector = first_vector + i;
+    const std::int64_t behind = first_key - (work.first_position + vector / work.group);
+    for (int t = ranges[i].first_tile(); t < ranges[i].last_tile(); ++t) {
+      Lanes x = mul(load(s + t * 16), set1(work.scale));
+      if (work.soft_cap > 0.0F) x = soft_capped(x, work.soft_cap);
+      if (work.slopes != nullptr) {
+        const Lanes distance = add(set1(static_cast<float>(behind + t * 16)), load(kLanes));
+        x = add(x, mul(set1(work.slopes[vector % work.group]), distance));
+      }
+      store(s + t * 16, x);
+    }
+  }
+
   /// Scores -> weights, maximum and sum. Lanes outside the range become -infinity and then 0.
   [[gnu::noinline]] void soften(int i) {
     const Range range = ranges[i];
     float* s = scores + i * kBlockPositions;
     const float none = -__builtin_inff();
+    const bool bent = work.soft_cap > 0.0F || work.slopes != nullptr;
+    if (bent) bend(i);
+    const float scale = bent ? 1.0F : work.scale;
     Lanes top = set1(none);
     for (int t = range.first_tile(); t < range.last_tile(); ++t) {
-      Lanes x = mul(load(s + t * 16), set1(work.scale));
+      Lanes x = mul(load(s + t * 16), set1(scale));
       if (!range.covers(t)) {
         const int first = range.first - t * 16;
         const int last = range.last - t * 16;
@@ -298,6 +320,8 @@ struct BlockPass {
   void run(const float* query_rows, std::int64_t first, std::int64_t last, std::int64_t block) {
     queries = query_rows;
     count = static_cast<int>(last - first);
+    first_vector = first;
+    first_key = block * kAttentionBlock;
     for (int i = 0; i < count; ++i) ranges[i] = visible(work, first + i, block);
     find_tiles(block);
     score_vectors<kScoreVectors>(0);

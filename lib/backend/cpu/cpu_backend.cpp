@@ -7,6 +7,7 @@
 #include <fstream>
 #include <string>
 
+#include "backend/cpu/head_norms.hpp"
 #include "backend/cpu/matmul.hpp"
 #include "backend/cpu/rotate.hpp"
 #include "core/error.hpp"
@@ -159,28 +160,55 @@ void CpuBackendImpl::activate(const Tensor& x, Activation act, bool gated, const
   });
 }
 
-void CpuBackendImpl::add_residual(const Tensor& residual, const float* total, const float* bias) {
+void CpuBackendImpl::add_residual(const Tensor& residual, const float* total, const float* bias, float scale) {
   const std::int64_t cols = residual.cols;
   share(residual.rows, cols, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       float* to = residual.floats() + row * cols;
-      const float* from = total + row * cols;
-      if (bias == nullptr)
-        for (std::int64_t c = 0; c < cols; ++c) to[c] += from[c];
+      const float* from = total == nullptr ? nullptr : total + row * cols;
+      if (from == nullptr)
+        for (std::int64_t c = 0; c < cols; ++c) to[c] += bias[c] * scale;
+      else if (bias == nullptr)
+        for (std::int64_t c = 0; c < cols; ++c) to[c] += from[c] * scale;
       else
-        for (std::int64_t c = 0; c < cols; ++c) to[c] += from[c] + bias[c];
+        for (std::int64_t c = 0; c < cols; ++c) to[c] += (from[c] + bias[c]) * scale;
     }
   });
 }
 
-void CpuBackendImpl::add_rows(const PackedMatrix& table, const std::int32_t* index, const Tensor& residual) {
+void CpuBackendImpl::add_rows(const PackedMatrix& table, std::int64_t first_row, const std::int32_t* index,
+                              const Tensor& residual) {
   const CpuMatrix& matrix = as_cpu(table);
   row_.resize(static_cast<std::size_t>(residual.cols));
   for (std::int64_t r = 0; r < residual.rows; ++r) {
-    matrix.copy_row(index[r], row_.data());
+    matrix.copy_row(first_row + index[r], row_.data());
     float* to = residual.floats() + r * residual.cols;
     for (std::int64_t c = 0; c < residual.cols; ++c) to[c] += row_[static_cast<std::size_t>(c)];
   }
+}
+
+void CpuBackendImpl::adjust(const Tensor& x, const AdjustParams& params) {
+  check_shape(x.dtype == DType::float32, "adjust", x, x);
+  const std::int64_t parts = (x.cols + kColumnPart - 1) / kColumnPart;
+  share(x.rows * parts, 8 * kColumnPart, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t col = i % parts * kColumnPart;
+      kernels_.adjust(x.floats() + i / parts * x.cols + col, std::min(kColumnPart, x.cols - col), params);
+    }
+  });
+}
+
+void CpuBackendImpl::head_squares(const Tensor& qkv, const AttentionHeads& heads, std::int64_t first_k,
+                                  const Tensor& partials) {
+  check_shape(qkv.dtype == DType::float32 && qkv.cols == heads.qkv_cols() && partials.cols == 2, "head_squares", qkv,
+              partials);
+  cpu_head_squares(kernels_, qkv, heads, first_k, partials);
+}
+
+void CpuBackendImpl::norm_heads(const Tensor& qkv, const AttentionHeads& heads, const HeadNormParams& params) {
+  check_shape(qkv.dtype == DType::float32 && qkv.cols == heads.qkv_cols(), "norm_heads", qkv, qkv);
+  share(qkv.rows, 4 * qkv.cols,
+        [&](std::int64_t begin, std::int64_t end) { cpu_norm_heads(kernels_, qkv, heads, params, begin, end); });
 }
 
 void CpuBackendImpl::route(const Tensor& logits, const RoutingParams& params, const Routing& routing) {

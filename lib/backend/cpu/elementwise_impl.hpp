@@ -31,6 +31,26 @@ inline void error_functions(const float* x, float* y, std::int64_t count) {
   }
 }
 
+/// tanh x = 1 - 2 / (1 + e^2x), to a few units of 2^-24.
+inline Lanes hyperbolic_tangent(Lanes x) {
+  return sub(set1(1.0F), div(set1(2.0F), add(set1(1.0F), exponential(mul(set1(2.0F), x)))));
+}
+
+inline Lanes soft_capped(Lanes x, float cap) { return mul(set1(cap), hyperbolic_tangent(div(x, set1(cap)))); }
+
+inline void adjust(float* x, std::int64_t count, const AdjustParams& params) {
+  for (std::int64_t i = 0; i < count; i += 16) {
+    const int lanes = lanes_left(count - i);
+    Lanes y = mul(load_first(x + i, lanes), set1(params.scale));
+    if (params.clip > 0.0F) {
+      const Lanes clip = set1(params.clip);  // NaN stays NaN: the limits are the first operands
+      y = where_less(clip, y, clip, where_less(y, sub(set1(0.0F), clip), sub(set1(0.0F), clip), y));
+    }
+    if (params.soft_cap > 0.0F) y = soft_capped(y, params.soft_cap);
+    store_first(x + i, y, lanes);
+  }
+}
+
 /// Sum of (x - shift)^2: four sums of 16 lanes, each taking every fourth group of 16, then a fixed tree.
 inline float sum_of_squares(const float* x, std::int64_t cols, float shift) {
   const Lanes s = set1(shift);

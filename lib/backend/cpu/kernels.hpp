@@ -37,6 +37,8 @@ struct AttentionWork {
   std::int64_t first_position = 0;
   std::int64_t window = 0;
   float scale = 1.0F;
+  float soft_cap = 0.0F;                 ///< see AttentionParams
+  const float* slopes = nullptr;         ///< [group] of these query heads; null: none
   const std::byte* head = nullptr;       ///< the KV head in block 0 of the layer
   const std::int32_t* blocks = nullptr;  ///< the sequence's row of the block table
   KvLayout layout;
@@ -57,6 +59,8 @@ struct CpuKernels {
   void (*exponentials)(const float* x, float* y, std::int64_t count);
   void (*error_functions)(const float* x, float* y, std::int64_t count);
   void (*norm)(const NormWork& work, std::int64_t begin, std::int64_t end);
+  float (*sum_of_squares)(const float* x, std::int64_t cols);
+  void (*adjust)(float* x, std::int64_t count, const AdjustParams& params);
   /// Elements [begin, end); bits do not depend on where a range begins.
   void (*activate)(const ActivationWork& work, std::int64_t begin, std::int64_t end);
   /// Floats that attend() needs as scratch for `vectors` vectors.

@@ -11,6 +11,8 @@ inline constexpr CpuKernels kTable{
     .exponentials = exponentials,
     .error_functions = error_functions,
     .norm = norm_rows,
+    .sum_of_squares = [](const float* x, std::int64_t cols) { return sum_of_squares(x, cols, 0.0F); },
+    .adjust = adjust,
     .activate = activate_range,
     .attention_scratch = scratch_floats,
     .attend = attend,

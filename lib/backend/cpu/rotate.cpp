@@ -18,7 +18,11 @@ void rotate(const float* __restrict x, std::int64_t head_dim, const RopeTable& r
   const std::int64_t half = rope.cos == nullptr ? 0 : rope.rotary_dim / 2;
   const float* __restrict cos = rope.cos + position * half;
   const float* __restrict sin = rope.sin + position * half;
-  for (std::int64_t i = 0; i < half; ++i) {
+  for (std::int64_t i = 0; i < (rope.adjacent ? half : 0); ++i) {
+    out[2 * i] = x[2 * i] * cos[i] - x[2 * i + 1] * sin[i];
+    out[2 * i + 1] = x[2 * i + 1] * cos[i] + x[2 * i] * sin[i];
+  }
+  for (std::int64_t i = 0; i < (rope.adjacent ? 0 : half); ++i) {
     out[i] = x[i] * cos[i] - x[i + half] * sin[i];
     out[i + half] = x[i + half] * cos[i] + x[i] * sin[i];
   }

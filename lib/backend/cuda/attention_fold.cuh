@@ -22,10 +22,15 @@ struct AttentionWork {
   const std::int32_t* block_table;
   std::int64_t table_width;
   std::int64_t window;
-  float scale;  ///< of scores in powers of two
+  float scale;          ///< of scores: in powers of two, unless they are bent
+  float soft_cap;       ///< 0: none
+  const float* slopes;  ///< [query heads]; null: none
   int sequences;
   int group;
 };
+
+/// Scores have a soft cap or a bias.
+inline bool is_bent(const AttentionParams& params) { return params.soft_cap > 0.0F || params.slopes; }
 
 template <class T>
 AttentionWork<T> attention_work(const AttentionCall& call) {
@@ -37,7 +42,9 @@ AttentionWork<T> attention_work(const AttentionCall& call) {
           .block_table = call.batch.block_table,
           .table_width = call.batch.table_width,
           .window = call.params.window,
-          .scale = call.params.scale * kLog2E,
+          .scale = is_bent(call.params) ? call.params.scale : call.params.scale * kLog2E,
+          .soft_cap = call.params.soft_cap,
+          .slopes = call.params.slopes,
           .sequences = static_cast<int>(call.batch.sequences),
           .group = static_cast<int>(call.heads.q_heads / call.heads.kv_heads)};
 }
@@ -52,6 +59,16 @@ struct Seen {
 __device__ inline Seen seen_from(int position, std::int64_t window) {
   const std::int64_t first = window > 0 ? position + 1 - window : 0;
   return {first > 0 ? static_cast<int>(first) : 0, position + 1};
+}
+
+/// A product of q and k as a score in powers of two; `slope` is the head's, `distance` the key's position behind the
+/// query's, 0 or below.
+template <class T>
+__device__ float scaled(const AttentionWork<T>& work, float product, float slope, int distance) {
+  float score = product * work.scale;
+  if (work.soft_cap == 0.0F && !work.slopes) return score;
+  if (work.soft_cap > 0.0F) score = work.soft_cap * tanhf(score / work.soft_cap);
+  return (score + slope * static_cast<float>(distance)) * kLog2E;
 }
 
 /// Maximum (of scores in powers of two) and sum of exponentials of a query vector.

@@ -32,6 +32,7 @@ struct Attention {
   Seen seen;
   const std::int32_t* blocks;
   int kv_head;
+  float slope;
 
   /// Scores of the block in powers of two, -infinity where nothing is seen; -> their maximum.
   __device__ float score(int block) {
@@ -43,7 +44,7 @@ struct Attention {
         const T* key = work.kv.key(blocks[position / work.kv.block_size], kv_head, position % work.kv.block_size);
         score = 0.0F;
         for (int c = 0; c < work.kv.head_dim; ++c) score = fmaf(query[c], to_float(key[c]), score);
-        score *= work.scale;
+        score = scaled(work, score, slope, position + 1 - seen.last);
       }
       weights[i] = score;
       top = fmaxf(top, score);
@@ -101,7 +102,8 @@ __global__ void attention_kernel(AttentionWork<T> work) {
                          weights + kBlock + kThreads / 32,
                          seen_from(work.positions[row], work.window),
                          work.block_table + sequence_of(work.row_begin, work.sequences, row) * work.table_width,
-                         head / work.group};
+                         head / work.group,
+                         work.slopes ? work.slopes[head] : 0.0F};
   for (int c = static_cast<int>(threadIdx.x); c < dim; c += kThreads) {
     query[c] = to_float(work.q[place + c]);
     attention.values[c] = 0.0F;

@@ -28,6 +28,7 @@ struct Attention {
   int begin = 0;  ///< positions that any vector of the tile sees
   int end = 0;
   Seen seen[2];  ///< of my vectors
+  float slopes[2] = {0.0F, 0.0F};
   Softmax state[2];
   float scores[kMyGroups][4][4];
   float block_values[kMyChannels][4];
@@ -43,7 +44,9 @@ struct Attention {
     end = work.positions[last_row] + 1;
     for (int i = 0; i < 2; ++i) {
       const int vector = tile.first + my_row + 8 * i;
-      if (vector < tile.vectors) seen[i] = seen_from(work.positions[tile.first_row + vector / work.group], work.window);
+      if (vector >= tile.vectors) continue;
+      seen[i] = seen_from(work.positions[tile.first_row + vector / work.group], work.window);
+      if (work.slopes) slopes[i] = work.slopes[head * work.group + vector % work.group];
     }
     for (auto& four : values)
       for (float& value : four) value = 0.0F;
@@ -109,7 +112,8 @@ struct Attention {
         for (int i = 0; i < 4; ++i) {
           const int position = first + n * 8 + t * 2 + i % 2;
           const bool visible = position >= seen[i / 2].first && position < seen[i / 2].last;
-          scores[m][n][i] = visible ? scores[m][n][i] * work.scale : -INFINITY;
+          scores[m][n][i] =
+              visible ? scaled(work, scores[m][n][i], slopes[i / 2], position + 1 - seen[i / 2].last) : -INFINITY;
           top[i / 2] = fmaxf(top[i / 2], scores[m][n][i]);
         }
     }

@@ -162,7 +162,7 @@ void CudaBackend::settle() {
   if (!addition_) return;
   const Addition add = *addition_;
   addition_.reset();
-  cuda::add(add.residual, add.total, add.bias, compute_.get());
+  cuda::add(add.residual, add.addend, compute_.get());
 }
 
 void CudaBackend::embed(const PackedMatrix& table, std::int64_t first_id, const StepBatch& batch,
@@ -175,9 +175,9 @@ void CudaBackend::norm(const Tensor& x, const NormParams& params, const Tensor& 
   check_shape(x.dtype == DType::float32 && is_weight_type(out.dtype) && x.rows == out.rows && x.cols == out.cols,
               "norm", x, out);
   if (addition_ && (addition_->residual.data != x.data || addition_->residual.rows != x.rows)) settle();
-  const Addition add = addition_.value_or(Addition{{}, nullptr, nullptr});
+  const cuda::Addend add = addition_ ? addition_->addend : cuda::Addend{};
   addition_.reset();
-  if (x.cols > 0) cuda::norm(x, add.total, add.bias, params, out, compute_.get());
+  if (x.cols > 0) cuda::norm(x, add, params, out, compute_.get());
 }
 
 void CudaBackend::multiply(const PackedMatrix& w, const Tensor& x, const float* bias, float* y, double* sums) {
@@ -194,12 +194,12 @@ void CudaBackend::multiply(const PackedMatrix& w, const Tensor& x, const float* 
     check(cudaMemsetAsync(y, 0, static_cast<std::size_t>(x.rows * spec.rows) * sizeof(float), compute_.get()),
           "a product");
   if (x.cols == 0) {
-    if (bias) cuda::add({y, DType::float32, x.rows, spec.rows}, nullptr, bias, compute_.get());
+    if (bias) cuda::add({y, DType::float32, x.rows, spec.rows}, {.bias = bias}, compute_.get());
     return;
   }
   if (cublas_ && y && CublasLtProducts::takes(spec.dtype, spec.cols)) {
     cublas_->run(own(w).data(), spec.rows, x, y);
-    if (bias) cuda::add({y, DType::float32, x.rows, spec.rows}, nullptr, bias, compute_.get());
+    if (bias) cuda::add({y, DType::float32, x.rows, spec.rows}, {.bias = bias}, compute_.get());
     return;
   }
   cuda::multiply({.dtype = spec.dtype,
@@ -273,14 +273,35 @@ void CudaBackend::activate(const Tensor& x, Activation act, bool gated, const Te
   cuda::activate(x, out.cols, act, gated, out, {}, compute_.get());
 }
 
-void CudaBackend::add_residual(const Tensor& residual, const float* total, const float* bias) {
+void CudaBackend::add_residual(const Tensor& residual, const float* total, const float* bias, float scale) {
   settle();
-  addition_ = Addition{residual, total, bias};
+  addition_ = Addition{residual, {.total = total, .bias = bias, .scale = scale}};
 }
 
-void CudaBackend::add_rows(const PackedMatrix& table, const std::int32_t* index, const Tensor& residual) {
+void CudaBackend::add_rows(const PackedMatrix& table, std::int64_t first_row, const std::int32_t* index,
+                           const Tensor& residual) {
   settle();
-  cuda::add_rows(own(table).view(), table.spec().dtype, index, residual, compute_.get());
+  cuda::add_rows(own(table).view(), table.spec().dtype, first_row, index, residual, compute_.get());
+}
+
+void CudaBackend::adjust(const Tensor& x, const AdjustParams& params) {
+  settle();
+  check_shape(x.dtype == DType::float32, "adjust", x, x);
+  cuda::adjust(x, params, compute_.get());
+}
+
+void CudaBackend::head_squares(const Tensor& qkv, const AttentionHeads& heads, std::int64_t first_k,
+                               const Tensor& partials) {
+  settle();
+  check_shape(qkv.dtype == DType::float32 && qkv.cols == heads.qkv_cols() && partials.cols == 2, "head_squares", qkv,
+              partials);
+  cuda::head_squares(qkv, heads, first_k, partials, compute_.get());
+}
+
+void CudaBackend::norm_heads(const Tensor& qkv, const AttentionHeads& heads, const HeadNormParams& params) {
+  settle();
+  check_shape(qkv.dtype == DType::float32 && qkv.cols == heads.qkv_cols(), "norm_heads", qkv, qkv);
+  cuda::norm_heads(qkv, heads, params, compute_.get());
 }
 
 void CudaBackend::copy_kv_blocks(KvStore& kv, std::span<const std::int32_t> pairs) {

@@ -93,8 +93,13 @@ class CudaBackend final : public GpuBackend, public RowChooser {
   void attention(const Tensor& q, const AttentionHeads& heads, const AttentionParams& params, const StepBatch& batch,
                  const KvStore& kv, std::int64_t layer, const Tensor& out) override;
   void activate(const Tensor& x, Activation act, bool gated, const Tensor& out) override;
-  void add_residual(const Tensor& residual, const float* total, const float* bias) override;
-  void add_rows(const PackedMatrix& table, const std::int32_t* index, const Tensor& residual) override;
+  void add_residual(const Tensor& residual, const float* total, const float* bias, float scale) override;
+  void add_rows(const PackedMatrix& table, std::int64_t first_row, const std::int32_t* index,
+                const Tensor& residual) override;
+  void adjust(const Tensor& x, const AdjustParams& params) override;
+  void head_squares(const Tensor& qkv, const AttentionHeads& heads, std::int64_t first_k,
+                    const Tensor& partials) override;
+  void norm_heads(const Tensor& qkv, const AttentionHeads& heads, const HeadNormParams& params) override;
   void route(const Tensor& logits, const RoutingParams& params, const Routing& routing) override;
   void experts(std::span<const ExpertMatrices> experts, const Tensor& x, const Routing& routing, Activation act,
                bool gated, const ExpertScratch& scratch, const Tensor& partials) override;
@@ -158,8 +163,7 @@ class CudaBackend final : public GpuBackend, public RowChooser {
   std::uint64_t tables_of_ = 0;                               ///< MatrixPool::destroyed() when they were made
   struct Addition {
     Tensor residual;
-    const float* total;
-    const float* bias;
+    cuda::Addend addend;
   };
   std::optional<Addition> addition_;
   struct KeptGraph {

@@ -19,17 +19,27 @@ struct EntryWidths {
 /// partials (float64 or float32) from a table whose row 0 is token first_id.
 void embed(const WeightView& table, DType dtype, std::int64_t first_id, const StepBatch& batch, const Tensor& partials,
            cudaStream_t stream);
-/// x += total (+ bias) when there is a total, then its norm; each sum runs in one order that depends on the number of
+/// What is added to rows: scale * (total [rows, cols] + bias [cols]), either of which may be null.
+struct Addend {
+  const float* total = nullptr;
+  const float* bias = nullptr;
+  float scale = 1.0F;
+};
+/// x += addend, then its norm; each sum runs in one order that depends on the number of
 /// columns alone.
-void norm(const Tensor& x, const float* total, const float* bias, const NormParams& params, const Tensor& out,
-          cudaStream_t stream);
+void norm(const Tensor& x, const Addend& addend, const NormParams& params, const Tensor& out, cudaStream_t stream);
+/// One warp a head; each sum runs in one order that depends on head_dim alone.
+void head_squares(const Tensor& qkv, const AttentionHeads& heads, std::int64_t first_k, const Tensor& partials,
+                  cudaStream_t stream);
+void norm_heads(const Tensor& qkv, const AttentionHeads& heads, const HeadNormParams& params, cudaStream_t stream);
+void adjust(const Tensor& x, const AdjustParams& params, cudaStream_t stream);
 /// `width` columns of out, or with `entries` at most as many.
 void activate(const Tensor& x, std::int64_t width, Activation act, bool gated, const Tensor& out,
               const EntryWidths& entries, cudaStream_t stream);
-/// y [rows, cols] += total [rows, cols] + bias [cols]; either may be null, not both.
-void add(const Tensor& y, const float* total, const float* bias, cudaStream_t stream);
-void add_rows(const WeightView& table, DType dtype, const std::int32_t* index, const Tensor& residual,
-              cudaStream_t stream);
+/// y [rows, cols] += addend
+void add(const Tensor& y, const Addend& addend, cudaStream_t stream);
+void add_rows(const WeightView& table, DType dtype, std::int64_t first_row, const std::int32_t* index,
+              const Tensor& residual, cudaStream_t stream);
 void gather_rows(const Tensor& x, const std::int32_t* index, const Tensor& out, cudaStream_t stream);
 /// `count` pairs of blocks in device memory, for a store in the layout of KvLayout.
 void copy_blocks(void* store, const KvSpec& spec, const std::int32_t* pairs, std::int64_t count, cudaStream_t stream);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "backend/cuda/cuda_kernels.hpp"
 #include "backend/cuda/launch.cuh"
 #include "backend/cuda/tile_ops.cuh"
 #include "core/dtype.hpp"
@@ -18,6 +19,12 @@ inline LaunchShape element_shape(std::int64_t rows, std::int64_t cols) {
 __device__ inline std::int64_t element_row() { return static_cast<std::int64_t>(blockIdx.x); }
 __device__ inline std::int64_t element_column() {
   return static_cast<std::int64_t>(blockIdx.y) * kElementThreads + static_cast<std::int64_t>(threadIdx.x);
+}
+
+/// What `addend` gives to element `at` of [rows, cols], in column `col`.
+__device__ inline float added(const Addend& addend, std::int64_t at, std::int64_t col) {
+  if (addend.total && addend.bias) return (addend.total[at] + addend.bias[col]) * addend.scale;
+  return (addend.total ? addend.total[at] : addend.bias[col]) * addend.scale;
 }
 
 /// Calls use(pointer of the element type `dtype` to data): kernels are templates over it. `dtype` is a weight type.

@@ -36,20 +36,28 @@ __global__ void activate_kernel(const float* x, std::int64_t x_cols, std::int64_
   out[element_row() * out_cols + col] = from_float<T>(gated ? value * row[width + col] : value);
 }
 
-__global__ void add_kernel(float* y, std::int64_t cols, const float* total, const float* bias) {
+__global__ void add_kernel(float* y, std::int64_t cols, Addend addend) {
   const std::int64_t col = element_column();
   if (col >= cols) return;
   const std::int64_t at = element_row() * cols + col;
-  if (total && bias)
-    y[at] += total[at] + bias[col];
-  else
-    y[at] += total ? total[at] : bias[col];
+  y[at] += added(addend, at, col);
+}
+
+__global__ void adjust_kernel(float* x, std::int64_t cols, AdjustParams params) {
+  const std::int64_t col = element_column();
+  if (col >= cols) return;
+  float& value = x[element_row() * cols + col];
+  float y = value * params.scale;
+  if (params.clip > 0.0F) y = y > params.clip ? params.clip : y < -params.clip ? -params.clip : y;
+  if (params.soft_cap > 0.0F) y = params.soft_cap * tanhf(y / params.soft_cap);
+  value = y;
 }
 
 template <class T>
-__global__ void add_rows_kernel(const T* table, const std::int32_t* index, std::int64_t cols, float* residual) {
+__global__ void add_rows_kernel(const T* table, std::int64_t first_row, const std::int32_t* index, std::int64_t cols,
+                                float* residual) {
   const std::int64_t col = element_column();
-  if (col < cols) residual[element_row() * cols + col] += to_float(table[index[blockIdx.x] * cols + col]);
+  if (col < cols) residual[element_row() * cols + col] += to_float(table[(first_row + index[blockIdx.x]) * cols + col]);
 }
 
 __global__ void gather_kernel(const float* x, std::int64_t cols, const std::int32_t* index, float* out) {
@@ -91,16 +99,20 @@ void activate(const Tensor& x, std::int64_t width, Activation act, bool gated, c
   });
 }
 
-void add(const Tensor& y, const float* total, const float* bias, cudaStream_t stream) {
-  launch(add_kernel, element_shape(y.rows, y.cols), stream, y.floats(), y.cols, total, bias);
+void add(const Tensor& y, const Addend& addend, cudaStream_t stream) {
+  launch(add_kernel, element_shape(y.rows, y.cols), stream, y.floats(), y.cols, addend);
 }
 
-void add_rows(const WeightView& table, DType dtype, const std::int32_t* index, const Tensor& residual,
-              cudaStream_t stream) {
+void adjust(const Tensor& x, const AdjustParams& params, cudaStream_t stream) {
+  launch(adjust_kernel, element_shape(x.rows, x.cols), stream, x.floats(), x.cols, params);
+}
+
+void add_rows(const WeightView& table, DType dtype, std::int64_t first_row, const std::int32_t* index,
+              const Tensor& residual, cudaStream_t stream) {
   with_type(dtype, table.data, [&](auto* typed) {
     using T = std::remove_const_t<std::remove_pointer_t<decltype(typed)>>;
-    launch(add_rows_kernel<T>, element_shape(residual.rows, residual.cols), stream, typed, index, residual.cols,
-           residual.floats());
+    launch(add_rows_kernel<T>, element_shape(residual.rows, residual.cols), stream, typed, first_row, index,
+           residual.cols, residual.floats());
   });
 }
 

@@ -18,10 +18,9 @@ __device__ float block_sum(float value, float* sums) {
   return value;
 }
 
-/// One block a row. With `total` the row first becomes x + total (+ bias), as add_kernel would make it.
+/// One block a row, which first becomes x + addend, as add_kernel would make it.
 template <class T>
-__global__ void norm_kernel(float* x, std::int64_t cols, const float* total, const float* bias, NormParams params,
-                            T* out) {
+__global__ void norm_kernel(float* x, std::int64_t cols, Addend addend, NormParams params, T* out) {
   __shared__ float sums[2][kThreads / 32];
   const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * cols;
   float* row = x + begin;
@@ -30,7 +29,7 @@ __global__ void norm_kernel(float* x, std::int64_t cols, const float* total, con
   float sum = 0.0F;
   float squares = 0.0F;
   for (std::int64_t col = first; col < cols; col += kThreads) {
-    if (total) row[col] += bias ? total[begin + col] + bias[col] : total[begin + col];
+    if (addend.total || addend.bias) row[col] += added(addend, begin + col, col);
     sum += row[col];
     squares += row[col] * row[col];
   }
@@ -52,12 +51,11 @@ __global__ void norm_kernel(float* x, std::int64_t cols, const float* total, con
 
 }  // namespace
 
-void norm(const Tensor& x, const float* total, const float* bias, const NormParams& params, const Tensor& out,
-          cudaStream_t stream) {
+void norm(const Tensor& x, const Addend& addend, const NormParams& params, const Tensor& out, cudaStream_t stream) {
   const LaunchShape shape{.grid = dim3(static_cast<unsigned>(x.rows)), .block = dim3(kThreads)};
   with_type(out.dtype, out.data, [&](auto* typed) {
     using T = std::remove_pointer_t<decltype(typed)>;
-    launch(norm_kernel<T>, shape, stream, x.floats(), x.cols, total, bias, params, typed);
+    launch(norm_kernel<T>, shape, stream, x.floats(), x.cols, addend, params, typed);
   });
 }
 

@@ -6,8 +6,12 @@ namespace tpinfer::cuda {
 namespace {
 
 /// Channel c of a head, rotated.
-__device__ float rotated(const float* head, int c, int half, const float* cos, const float* sin) {
+__device__ float rotated(const float* head, int c, int half, bool adjacent, const float* cos, const float* sin) {
   if (c >= 2 * half) return head[c];
+  if (adjacent) {
+    const int i = c / 2;
+    return c % 2 == 0 ? head[c] * cos[i] - head[c + 1] * sin[i] : head[c] * cos[i] + head[c - 1] * sin[i];
+  }
   if (c < half) return head[c] * cos[c] - head[c + half] * sin[c];
   return head[c] * cos[c - half] + head[c - half] * sin[c - half];
 }
@@ -30,7 +34,7 @@ __global__ void rotate_kernel(const float* qkv, int q_heads, RopeTable rope, con
   }
   const int half = rope.cos ? static_cast<int>(rope.rotary_dim / 2) : 0;
   const std::int64_t angles = static_cast<std::int64_t>(positions[blockIdx.x]) * half;
-  const T turned = from_float<T>(rotated(from, c, half, rope.cos + angles, rope.sin + angles));
+  const T turned = from_float<T>(rotated(from, c, half, rope.adjacent, rope.cos + angles, rope.sin + angles));
   if (head < q_heads) {
     q[element_row() * q_heads * kv.head_dim + col] = turned;
     return;

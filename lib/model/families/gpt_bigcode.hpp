@@ -19,7 +19,7 @@ inline constexpr TensorRow kTensors[] = {
     {.name = "transformer.h.{L}.attn.c_attn",
      .role = Role::qkv,
      .bias = Need::required,
-     .fusion = Fusion::per_head,
+     .fusion = Fusion::per_group,
      .when = When::multi_head},
     {.name = "transformer.h.{L}.attn.c_proj", .role = Role::attn_out, .bias = Need::required},
     {.name = "transformer.h.{L}.ln_2", .role = Role::mlp_norm, .bias = Need::required},

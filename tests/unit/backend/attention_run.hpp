@@ -13,7 +13,7 @@
 
 namespace tpinfer::test {
 
-/// How attention is computed; none of it but `set`, `dtype`, `heads` and `window` may change a bit.
+/// How attention is computed; neither `block_size` nor `threads` may change a bit.
 struct Setting {
   KernelSet set = KernelSet::scalar;
   DType dtype = DType::float32;
@@ -23,6 +23,8 @@ struct Setting {
   int threads = 1;
   float scale = 0.2F;
   RopeTable rope = {};
+  float soft_cap = 0.0F;
+  std::vector<float> slopes = {};
 };
 
 /// Rows [first, first + count) of a sequence.
@@ -84,7 +86,11 @@ class AttentionRun {
     const Tensor out_tensor{out.data(), type, batch.rows, cols};
     backend_->rotate_and_store({qkv_.data(), DType::float32, batch.rows, heads.qkv_cols()}, heads, setting_.rope, batch,
                                *kv_, 1, q_tensor);
-    backend_->attention(q_tensor, heads, {setting_.scale, setting_.window}, batch, *kv_, 1, out_tensor);
+    const AttentionParams params{.scale = setting_.scale,
+                                 .window = setting_.window,
+                                 .soft_cap = setting_.soft_cap,
+                                 .slopes = setting_.slopes.empty() ? nullptr : setting_.slopes.data()};
+    backend_->attention(q_tensor, heads, params, batch, *kv_, 1, out_tensor);
     std::size_t row = 0;
     for (const Chunk& chunk : chunks) {
       for (std::int64_t p = chunk.first; p < chunk.first + chunk.count; ++p, ++row) {

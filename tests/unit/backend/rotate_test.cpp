@@ -24,21 +24,22 @@ struct Tables {
   double angle(std::int64_t position, std::int64_t i) const {
     return static_cast<double>(position) * std::pow(1e4, -2.0 * static_cast<double>(i) / static_cast<double>(dim));
   }
-  RopeTable table() const { return {cos.data(), sin.data(), dim}; }
+  RopeTable table(bool adjacent = false) const { return {cos.data(), sin.data(), dim, adjacent}; }
   std::int64_t dim;
   std::vector<float> cos;
   std::vector<float> sin;
 };
 
-/// Channel c of a head at `position`: the pair (c, c + half) as a complex number, turned by the angle.
-double turned(const Tables& tables, const float* head, std::int64_t position, std::int64_t c) {
+/// Channel c of a head at `position`: a pair (i, i + half) or (2 i, 2 i + 1) as a complex number, turned by the angle.
+double turned(const Tables& tables, const float* head, std::int64_t position, std::int64_t c, bool adjacent = false) {
   const std::int64_t half = tables.dim / 2;
   if (c >= tables.dim) return head[c];
-  const std::int64_t i = c % half;
+  const std::int64_t i = adjacent ? c / 2 : c % half;
+  const bool real = adjacent ? c % 2 == 0 : c < half;
   const double angle = tables.angle(position, i);
-  const double x = head[i];
-  const double y = head[i + half];
-  return c < half ? x * std::cos(angle) - y * std::sin(angle) : y * std::cos(angle) + x * std::sin(angle);
+  const double x = head[adjacent ? 2 * i : i];
+  const double y = head[adjacent ? 2 * i + 1 : i + half];
+  return real ? x * std::cos(angle) - y * std::sin(angle) : y * std::cos(angle) + x * std::sin(angle);
 }
 
 double tolerance(DType dtype, double value) {
@@ -88,6 +89,27 @@ TEST_P(Rotate, QueriesAndCacheHoldTheTurnedHeads) {
       }
     }
   }
+}
+
+TEST(RotateAdjacent, PairsAreNeighbours) {
+  const Tables tables(12);
+  const AttentionHeads heads{2, 1, 20};
+  const auto backend = make_cpu_backend(KernelSet::scalar, 1);
+  const auto kv = backend->create_kv_store({1, 1, 20, 16, 1, DType::float32});
+  auto qkv = test::qkv_row(1, 0, heads.qkv_cols());
+  const std::int32_t position = 11;
+  const std::int32_t slot = 3;
+  std::vector<float> q(40);
+  backend->rotate_and_store({qkv.data(), DType::float32, 1, heads.qkv_cols()}, heads, tables.table(true),
+                            {.rows = 1, .positions = &position, .slots = &slot}, *kv, 0,
+                            {q.data(), DType::float32, 1, 40});
+  const auto& store = dynamic_cast<const CpuKvStore&>(*kv);
+  for (std::int64_t i = 0; i < 40; ++i)
+    ASSERT_NEAR(q[static_cast<std::size_t>(i)], turned(tables, qkv.data() + i / 20 * 20, position, i % 20, true), 1e-6);
+  for (std::int64_t c = 0; c < 20; ++c)
+    ASSERT_NEAR(
+        load_element(store.layer(0) + store.layout().tile(0, 0, slot) + store.layout().key(c, slot), DType::float32, 0),
+        turned(tables, qkv.data() + 40, position, c, true), 1e-6);
 }
 
 TEST(RotateScores, DependOnTheDistanceAlone) {

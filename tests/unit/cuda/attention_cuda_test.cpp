@@ -12,6 +12,8 @@ struct Setting {
   AttentionHeads heads = {};
   std::int64_t window = 0;
   std::int64_t block_size = 16;
+  float soft_cap = 0.0F;
+  bool sloped = false;
 };
 
 /// Rows [first, first + count) of a sequence.
@@ -91,8 +93,14 @@ class CachedSequences {
     const Held q = side_.room(type, rows, heads.q_heads * heads.head_dim);
     const Held out = side_.room(type, rows, heads.q_heads * heads.head_dim);
     side_->rotate_and_store(input.tensor, heads, {}, batch, *kv_, 1, q.tensor);
-    if (!only_store)
-      side_->attention(q.tensor, heads, {.scale = 0.3F, .window = setting_.window}, batch, *kv_, 1, out.tensor);
+    std::vector<float> slopes(static_cast<std::size_t>(heads.q_heads));
+    for (std::size_t h = 0; h < slopes.size(); ++h) slopes[h] = 1.0F / static_cast<float>(4U << h % 8);
+    const DeviceBuffer on_side = side_.array(slopes);
+    const AttentionParams params{.scale = 0.3F,
+                                 .window = setting_.window,
+                                 .soft_cap = setting_.soft_cap,
+                                 .slopes = setting_.sloped ? on_side.as<float>() : nullptr};
+    if (!only_store) side_->attention(q.tensor, heads, params, batch, *kv_, 1, out.tensor);
     return side_.floats(out.tensor);
   }
 
@@ -115,11 +123,18 @@ class CachedSequences {
 class CudaAttention : public OnDevice {};
 
 TEST_F(CudaAttention, AgreesWithTheCpuForEveryTypeHeadAndWindow) {
-  const Setting settings[] = {{DType::bfloat16, {4, 2, 16}, 0, 16},  {DType::float16, {6, 2, 40}, 0, 32},
-                              {DType::bfloat16, {3, 3, 80}, 37, 16}, {DType::float16, {20, 1, 8}, 100, 64},
-                              {DType::bfloat16, {2, 1, 136}, 0, 16}, {DType::float32, {4, 2, 16}, 0, 16},
-                              {DType::float32, {3, 1, 7}, 50, 16},   {DType::bfloat16, {2, 2, 13}, 0, 16},
-                              {DType::float16, {1, 1, 264}, 0, 16}};
+  const Setting settings[] = {{DType::bfloat16, {4, 2, 16}, 0, 16},
+                              {DType::float16, {6, 2, 40}, 0, 32},
+                              {DType::bfloat16, {3, 3, 80}, 37, 16},
+                              {DType::float16, {20, 1, 8}, 100, 64},
+                              {DType::bfloat16, {2, 1, 136}, 0, 16},
+                              {DType::float32, {4, 2, 16}, 0, 16},
+                              {DType::float32, {3, 1, 7}, 50, 16},
+                              {DType::bfloat16, {2, 2, 13}, 0, 16},
+                              {DType::float16, {1, 1, 264}, 0, 16},
+                              {DType::bfloat16, {6, 2, 16}, 0, 16, 0.0F, true},
+                              {DType::float16, {4, 4, 24}, 50, 16, 2.0F, false},
+                              {DType::float32, {6, 2, 12}, 0, 16, 1.5F, true}};
   for (const Setting& s : settings) {
     SCOPED_TRACE(testing::Message() << dtype_name(s.dtype) << " " << s.heads.q_heads << "/" << s.heads.kv_heads
                                     << " heads of " << s.heads.head_dim << ", window " << s.window);
@@ -136,7 +151,8 @@ TEST_F(CudaAttention, ChunksBatchesAndBlocksSideBySideDoNotChangeABit) {
   const Setting settings[] = {{DType::bfloat16, {4, 2, 32}, 0, 16},
                               {DType::float16, {5, 1, 24}, 300, 32},
                               {DType::bfloat16, {2, 1, 160}, 0, 16},
-                              {DType::float32, {2, 1, 12}, 0, 16}};
+                              {DType::float32, {2, 1, 12}, 0, 16},
+                              {DType::bfloat16, {4, 2, 16}, 0, 16, 3.0F, true}};
   const std::int64_t context = 530;
   for (const Setting& s : settings) {
     SCOPED_TRACE(testing::Message() << dtype_name(s.dtype) << " of " << s.heads.head_dim << ", window " << s.window);

@@ -28,7 +28,7 @@ class GpuModel {
     setup_.threads = 1;
     setup_.partials = partials;
     setup_.collective_timeout = 60;
-    setup_ = decode_setup(encode_setup(setup_, model.config_text, model.config_file));
+    setup_ = decode_setup(encode_setup(setup_, model.text));
     seat_.sees_gpu = true;
     worker_ = std::make_unique<RankWorker>(setup_, *comm_, *comm_, 0, &seat_);
     worker_->load({});

@@ -56,7 +56,7 @@ TEST_F(Operations, AdditionsToTheResidualWithAndWithoutANormBehindThem) {
         const DeviceBuffer sums = side.array(total);
         const DeviceBuffer bias = side.array(random_values(cols, 26));
         const Held out = side.tensor(x, DType::float32, 4, cols);
-        side->add_residual(residual.tensor, sums.as<float>(), biased ? bias.as<float>() : nullptr);
+        side->add_residual(residual.tensor, sums.as<float>(), biased ? bias.as<float>() : nullptr, 1.0F);
         if (followed) side->norm(residual.tensor, {.weight = weight[which].as<float>()}, out.tensor);
         residuals[which] = side.floats(residual.tensor);
         norms[which] = side.floats(out.tensor);
@@ -73,10 +73,10 @@ TEST_F(Operations, AnAdditionIsThereForWhateverComesNext) {
   const DeviceBuffer total = gpu().array(std::vector<float>{10, 20, 30, 40});
   const DeviceBuffer weight = gpu().array(std::vector<float>{1, 1});
   const Held out = gpu().room(DType::float32, 2, 2);
-  gpu()->add_residual(residual.tensor, total.as<float>(), nullptr);
+  gpu()->add_residual(residual.tensor, total.as<float>(), nullptr, 1.0F);
   gpu()->norm(other.tensor, {.weight = weight.as<float>()}, out.tensor);  // of another tensor
-  gpu()->add_residual(residual.tensor, total.as<float>(), nullptr);
-  gpu()->add_residual(residual.tensor, total.as<float>(), nullptr);
+  gpu()->add_residual(residual.tensor, total.as<float>(), nullptr, 1.0F);
+  gpu()->add_residual(residual.tensor, total.as<float>(), nullptr, 1.0F);
   EXPECT_EQ(gpu().floats(residual.tensor), (std::vector<float>{31, 62, 93, 124}));
   EXPECT_EQ(gpu().floats(other.tensor), (std::vector<float>{5, 6, 7, 8}));
 }
@@ -113,7 +113,7 @@ TEST_F(Operations, LookedUpAddedAndGatheredRows) {
       const Side& side = which == 0 ? gpu() : cpu();
       const auto w = side.matrix(table, {.rows = 5, .cols = cols, .dtype = dtype, .lookup_only = true});
       const DeviceBuffer ids = side.array(tokens);
-      const DeviceBuffer index = side.array(std::vector<std::int32_t>{4, 0, 4});
+      const DeviceBuffer index = side.array(std::vector<std::int32_t>{3, 0, 3});
       for (const DType sums : {DType::float64, DType::float32}) {
         const Held partials = side.room(sums, 4, cols);
         side->embed(*w, 10, {.rows = 4, .tokens = ids.as<std::int32_t>()}, partials.tensor);
@@ -121,7 +121,7 @@ TEST_F(Operations, LookedUpAddedAndGatheredRows) {
         EXPECT_FALSE(std::signbit(results[which].back()[7])) << "-0";
       }
       const Held residual = side.tensor(random_values(3 * cols, 32), DType::float32, 3, cols);
-      side->add_rows(*w, index.as<std::int32_t>(), residual.tensor);
+      side->add_rows(*w, 1, index.as<std::int32_t>(), residual.tensor);
       results[which].push_back(side.floats(residual.tensor));
       const Held x = side.tensor(random_values(6 * cols, 33), DType::float32, 6, cols);
       const Held out = side.room(DType::float32, 3, cols);

@@ -136,7 +136,6 @@ TEST(JobErrors, NotSupportedYet) {
 
 TEST(JobErrors, EveryRestrictedKeyIsRefusedAndItsDefaultIsNot) {
   const std::vector<std::vector<std::string>> rows = {{"model.verify_weights", "finite", "checksum"},
-                                                      {"model.architecture_plan", "null", "x.yaml"},
                                                       {"memory.on_no_fit", "error", "shrink"},
                                                       {"output.jsonl", "null", "x.jsonl"}};
   for (const auto& row : rows) {

@@ -97,6 +97,59 @@ TEST(FusedRows, WithoutItEachHeadHasItsOwnTriple) {
   }
 }
 
+TEST(FusedRows, EachGroupHasItsQueryHeadsThenItsKAndV) {
+  const ModelSpec spec = spec_with(R"({"architectures": ["FalconForCausalLM"], "new_decoder_architecture": true,
+    "num_kv_heads": 2, "num_attention_heads": 6, "hidden_size": 48})");
+  const std::string name = "transformer.h.0.self_attention.query_key_value.weight";
+  ASSERT_EQ(named(spec, name).shape, (Numbers{80, 48}));  // 2 groups of 3 + 2 heads of 8
+  const auto heads = [](std::initializer_list<std::int64_t> stored) {
+    Numbers all;
+    for (const std::int64_t head : stored)
+      for (std::int64_t i = 0; i < kWidth; ++i) all.push_back(head * kWidth + i);
+    return all;
+  };
+  EXPECT_EQ(gathered(spec, name, 0, 1), heads({0, 1, 2, 5, 6, 7, 3, 8, 4, 9}));
+  EXPECT_EQ(gathered(spec, name, 0, 2), heads({0, 1, 2, 3, 4}));
+  EXPECT_EQ(gathered(spec, name, 1, 2), heads({5, 6, 7, 8, 9}));
+  // three ranks: two share the first group
+  EXPECT_EQ(gathered(spec, name, 0, 3), heads({0, 1, 3, 4}));
+  EXPECT_EQ(gathered(spec, name, 1, 3), heads({2, 3, 4}));
+  EXPECT_EQ(gathered(spec, name, 2, 3), heads({5, 6, 7, 8, 9}));
+}
+
+TEST(TurnedMatrices, AreCutOnTheOtherAxisAndTheirBiasesAreNot) {
+  const ModelSpec spec = spec_with(R"({"architectures": ["GPT2LMHeadModel"], "n_embd": 40, "n_layer": 1, "n_head": 5,
+    "n_positions": 64, "vocab_size": 83, "num_key_value_heads": "ABSENT"})");
+  const std::string layer = "transformer.h.0.";
+  ASSERT_EQ(named(spec, layer + "attn.c_attn.weight").shape, (Numbers{40, 120}));
+  ASSERT_EQ(named(spec, layer + "mlp.c_fc.weight").shape, (Numbers{40, 160}));
+  ASSERT_EQ(named(spec, layer + "mlp.c_proj.weight").shape, (Numbers{160, 40}));
+  // rank 1 of 2 has heads 3 and 4, and the second half of 160 channels
+  const Numbers qkv = joined({run(24, 16), run(64, 16), run(104, 16)});
+  EXPECT_EQ(gathered(spec, layer + "attn.c_attn.weight", 1, 2, 1), qkv);
+  EXPECT_EQ(gathered(spec, layer + "attn.c_attn.bias", 1, 2), qkv);
+  EXPECT_EQ(gathered(spec, layer + "attn.c_proj.weight", 1, 2, 0), run(24, 16));
+  EXPECT_EQ(gathered(spec, layer + "attn.c_proj.bias", 1, 2), run(0, 40));
+  EXPECT_EQ(gathered(spec, layer + "mlp.c_fc.weight", 1, 2, 1), run(80, 80));
+  EXPECT_EQ(gathered(spec, layer + "mlp.c_proj.weight", 1, 2, 0), run(80, 80));
+}
+
+TEST(NormsOfHeads, GoWithTheHeadsThatTheyBelongTo) {
+  const ModelSpec each = spec_with(R"({"architectures": ["CohereForCausalLM"], "use_qk_norm": true})");
+  const ModelSpec one = spec_with(R"({"architectures": ["Qwen3ForCausalLM"]})");
+  const ModelSpec whole = spec_with(R"({"architectures": ["OlmoeForCausalLM"], "num_experts": 4,
+    "num_experts_per_tok": 2})");
+  const std::string q = "model.layers.1.self_attn.q_norm.weight";
+  const std::string k = "model.layers.1.self_attn.k_norm.weight";
+  ASSERT_EQ(named(each, q).shape, (Numbers{8, 8}));
+  EXPECT_EQ(gathered(each, q, 1, 3), run(2, 2));  // 2 KV heads, 4 query heads each; the first is shared by two ranks
+  EXPECT_EQ(gathered(each, k, 1, 3), run(0, 1));
+  EXPECT_EQ(gathered(one, q, 1, 3), run(0, 8));
+  EXPECT_EQ(gathered(one, k, 2, 3), run(0, 8));
+  EXPECT_EQ(gathered(whole, q, 2, 3), run(32, 32));
+  EXPECT_EQ(gathered(whole, k, 2, 3), run(8, 8));
+}
+
 TEST(FusedRows, GateThenUpOfEveryExpert) {
   const ModelSpec spec = qwen2_moe();  // 44 channels in units of 1
   const std::string layer = "model.layers.3.mlp.experts.";

@@ -1,0 +1,42 @@
+#pragma once
+
+#include "model/families/llama.hpp"
+
+namespace tpinfer::gemma2 {
+
+inline constexpr std::string_view kArchitectures[] = {"Gemma2ForCausalLM"};
+
+inline constexpr TensorRow kTensors[] = {
+    {.name = "model.embed_tokens", .role = Role::token_embedding},
+    {.name = "model.layers.{L}.input_layernorm", .role = Role::attn_norm},
+    {.name = "model.layers.{L}.self_attn.q_proj", .role = Role::q, .bias = Need::with_attention_bias},
+    {.name = "model.layers.{L}.self_attn.k_proj", .role = Role::k, .bias = Need::with_attention_bias},
+    {.name = "model.layers.{L}.self_attn.v_proj", .role = Role::v, .bias = Need::with_attention_bias},
+    {.name = "model.layers.{L}.self_attn.o_proj", .role = Role::attn_out, .bias = Need::with_attention_bias},
+    {.name = "model.layers.{L}.post_attention_layernorm", .role = Role::attn_post_norm},
+    {.name = "model.layers.{L}.pre_feedforward_layernorm", .role = Role::mlp_norm},
+    {.name = "model.layers.{L}.mlp.gate_proj", .role = Role::mlp_gate},
+    {.name = "model.layers.{L}.mlp.up_proj", .role = Role::mlp_up},
+    {.name = "model.layers.{L}.mlp.down_proj", .role = Role::mlp_down},
+    {.name = "model.layers.{L}.post_feedforward_layernorm", .role = Role::mlp_post_norm},
+    {.name = "model.norm", .role = Role::final_norm},
+    {.name = "lm_head", .role = Role::lm_head, .weight = Need::unless_tied},
+};
+
+inline constexpr FamilySpec kFamily{
+    .name = "gemma2",
+    .architectures = kArchitectures,
+    .keys = {.activation = "hidden_activation",
+             .query_scalar = "query_pre_attn_scalar",
+             .attention_soft_cap = "attn_logit_softcapping",
+             .logit_soft_cap = "final_logit_softcapping"},
+    .block = {.norm = Norm::rms_plus_one,
+              .window = Window::alternate,
+              .tied_by_default = true,
+              .scaled_embedding = true,
+              .activation = "gelu_pytorch_tanh"},
+    .tensors = kTensors,
+    .ignore = llama::kIgnore,
+};
+
+}  // namespace tpinfer::gemma2
