@@ -119,9 +119,13 @@ class CheckCommand {
                            fmt::format("{} more of {} prompts fail", failed - kMostPrompts, prepared_.prompts.size())});
   }
 
+  std::string head(const Finding& f) const {
+    return fmt::format("tpinfer: {} ",
+                       f.warning ? options_.errors.warning("warning:") : options_.errors.error("error:"));
+  }
+
   void print(ExitCode code) const {
-    for (const Finding& f : findings_)
-      fmt::print(stderr, "{}{}\n", f.placed ? "" : f.warning ? "tpinfer: warning: " : "tpinfer: error: ", f.message);
+    for (const Finding& f : findings_) fmt::print(stderr, "{}{}\n", f.placed ? "" : head(f), f.message);
     if (code != ExitCode::ok) return;
     const auto& ranks = prepared_.memory.ranks;
     const auto largest = std::ranges::max_element(ranks, {}, &RankMemoryPlan::total);

@@ -146,7 +146,8 @@ class JobRun {
     const bool warning = level >= LogLevel::warning;
     if (warning)
       result_.events.push_back({.time = seconds_since_start(), .rank = 0, .level = "warning", .message = text});
-    if (level >= job_->run.log_level) fmt::print(stderr, "tpinfer: {}{}\n", warning ? "warning: " : "", text);
+    if (level >= job_->run.log_level)
+      fmt::print(stderr, "tpinfer: {}{}\n", warning ? options_.errors.warning("warning:") + " " : "", text);
   }
 
   double seconds_since_start() const {
@@ -348,12 +349,12 @@ bool is_stop(const std::exception& e) {
   return error && error->code() == ExitCode::stopped_early;
 }
 
-void print_error(const std::exception& e) {
+void print_error(const std::exception& e, const Paint& paint) {
   // complaints about a job file are lines of their own, each with its place
   if (dynamic_cast<const JobError*>(&e))
     fmt::print(stderr, "{}\n", e.what());
   else
-    fmt::print(stderr, "tpinfer: {}{}\n", is_stop(e) ? "" : "error: ", e.what());
+    fmt::print(stderr, "tpinfer: {}{}\n", is_stop(e) ? "" : paint.error("error:") + " ", e.what());
   std::fflush(stderr);
 }
 
@@ -370,13 +371,13 @@ int run_job(const RunOptions& options) {
     const auto* error = dynamic_cast<const Error*>(&e);
     const ExitCode code = error ? error->code() : ExitCode::internal;
     if (!run.alone()) {  // every rank is here with the same error
-      if (run.comm().rank() == 0) print_error(e);
+      if (run.comm().rank() == 0) print_error(e, options.errors);
       return static_cast<int>(code);
     }
     // a timeout shows on all ranks at nearly the same time: the lowest speaks, and ends the others
     if (code == ExitCode::communication)
       std::this_thread::sleep_for(std::chrono::milliseconds(300 * run.comm().rank()));
-    fmt::print(stderr, "tpinfer: error: rank {}: {}\n", run.comm().rank(), e.what());
+    fmt::print(stderr, "tpinfer: {} rank {}: {}\n", options.errors.error("error:"), run.comm().rank(), e.what());
     std::fflush(stderr);
     run.comm().abort(code);
     return static_cast<int>(code);

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "app/paint.hpp"
 #include "app/progress.hpp"
 #include "job/job.hpp"
 
@@ -12,6 +13,7 @@ struct RunOptions {
   JobOverrides overrides;
   bool dry_run = false;  ///< everything up to the fit check; nothing is loaded or written
   ProgressStyle progress = ProgressStyle::automatic;
+  Paint errors;         ///< colours of standard error
   std::string command;  ///< the command line, for the result file
 };
 

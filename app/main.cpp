@@ -1,18 +1,26 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
 #include "app/cmd_check.hpp"
+#include "app/cmd_completion.hpp"
 #include "app/cmd_diff.hpp"
 #include "app/cmd_export.hpp"
+#include "app/cmd_info.hpp"
+#include "app/cmd_man.hpp"
 #include "app/cmd_merge.hpp"
 #include "app/cmd_models.hpp"
 #include "app/cmd_plan.hpp"
 #include "app/cmd_render.hpp"
 #include "app/cmd_run.hpp"
+#include "app/cmd_schema.hpp"
 #include "app/cmd_show.hpp"
 #include "app/cmd_tokenize.hpp"
+#include "app/cmd_verify.hpp"
+#include "app/command_words.hpp"
+#include "app/paint.hpp"
 #include "build_facts.hpp"
 #include "core/error.hpp"
 
@@ -20,9 +28,10 @@ namespace tpinfer {
 namespace {
 
 void add_run(CLI::App& app, RunOptions& run, std::string& progress) {
-  app.add_option("job", run.job_file, "the job file (job.yaml or job.json)")->required();
+  app.add_option("job", run.job_file, "the job file (job.yaml or job.json)")->required()->type_name("FILE");
   app.add_option("--set", run.overrides.sets, "override a key of the job: key.path=value; may be repeated")
-      ->allow_extra_args(false);
+      ->allow_extra_args(false)
+      ->type_name("KEY=VALUE");
   app.add_option("--limit", run.overrides.limit, "only the first N prompts")->check(CLI::PositiveNumber);
   app.add_flag("--dry-run", run.dry_run, "check everything that can be checked without loading, then stop");
   app.add_option("--progress", progress, "auto, bar, lines or none")
@@ -37,10 +46,10 @@ void add_run(CLI::App& app, RunOptions& run, std::string& progress) {
 }
 
 void add_plan(CLI::App& app, PlanOptions& plan) {
-  app.add_option("target", plan.target, "a job file or a model folder")->required();
+  app.add_option("target", plan.target, "a job file or a model folder")->required()->type_name("PATH");
   app.add_option("--ranks", plan.ranks, "number of ranks, or a range: 4 or 1..8");
   app.add_option("--memory", plan.memory, "memory of each rank, e.g. 80GiB, or a list: 80GiB,40GiB");
-  app.add_option("--set", plan.sets, "override a key of the job")->allow_extra_args(false);
+  app.add_option("--set", plan.sets, "override a key of the job")->allow_extra_args(false)->type_name("KEY=VALUE");
   app.add_flag("--tensors", plan.tensors, "every tensor and what each rank holds of it");
   app.add_flag("--json", plan.json, "machine-readable");
 }
@@ -51,16 +60,19 @@ void add_models(CLI::App& app, ModelsOptions& models) {
 }
 
 void add_check(CLI::App& app, CheckOptions& check) {
-  app.add_option("job", check.job_file, "the job file (job.yaml or job.json)")->required();
+  app.add_option("job", check.job_file, "the job file (job.yaml or job.json)")->required()->type_name("FILE");
   app.add_option("--set", check.overrides.sets, "override a key of the job: key.path=value; may be repeated")
-      ->allow_extra_args(false);
+      ->allow_extra_args(false)
+      ->type_name("KEY=VALUE");
   app.add_option("--limit", check.overrides.limit, "only the first N prompts")->check(CLI::PositiveNumber);
   app.add_option("--ranks", check.ranks, "number of ranks that the job is meant for")->check(CLI::Range(1, 4096));
   app.add_flag("--json", check.json, "machine-readable");
 }
 
 void add_show(CLI::App& app, ShowOptions& show) {
-  app.add_option("file", show.file, "a result file, also of a job that runs or has not ended")->required();
+  app.add_option("file", show.file, "a result file, also of a job that runs or has not ended")
+      ->required()
+      ->type_name("FILE");
   app.add_option("--id", show.id, "one prompt, whole");
   app.add_flag("--memory", show.memory, "weights and memory of each rank");
   app.add_flag("--plan", show.plan, "which rank holds what");
@@ -70,8 +82,8 @@ void add_show(CLI::App& app, ShowOptions& show) {
 }
 
 void add_diff(CLI::App& app, DiffCommand& diff) {
-  app.add_option("a", diff.a, "a result file")->required();
-  app.add_option("b", diff.b, "another result file")->required();
+  app.add_option("a", diff.a, "a result file")->required()->type_name("FILE");
+  app.add_option("b", diff.b, "another result file")->required()->type_name("FILE");
   app.add_option("--tolerance", diff.options.tolerance, "log probabilities may differ by this much (default: no bit)")
       ->check(CLI::NonNegativeNumber);
   app.add_flag("--common", diff.options.common_only,
@@ -80,40 +92,59 @@ void add_diff(CLI::App& app, DiffCommand& diff) {
 }
 
 void add_export(CLI::App& app, ExportCommand& command) {
-  app.add_option("file", command.file, "a result file, also of a job that runs or has not ended")->required();
+  app.add_option("file", command.file, "a result file, also of a job that runs or has not ended")
+      ->required()
+      ->type_name("FILE");
   app.add_option("--format", command.format, "jsonl, csv, text, or openai (lines of a batch output file)")
       ->required()
       ->check(CLI::IsMember({"jsonl", "csv", "text", "openai"}));
-  app.add_option("-o,--output", command.output, "the file to write, replaced when it is there; - is standard output");
+  app.add_option("-o,--output", command.output, "the file to write, replaced when it is there; - is standard output")
+      ->type_name("FILE");
   app.add_option("--openai-object", command.openai_object, "bodies of openai: chat.completion or text_completion")
       ->check(CLI::IsMember({"chat.completion", "text_completion"}));
 }
 
 void add_merge(CLI::App& app, MergeCommand& merge) {
-  app.add_option("files", merge.files, "result files, of a job array say")->required();
-  app.add_option("-o,--output", merge.output, "the file to write")->required();
+  app.add_option("files", merge.files, "result files, of a job array say")->required()->type_name("FILE");
+  app.add_option("-o,--output", merge.output, "the file to write")->required()->type_name("FILE");
   app.add_flag("--overwrite", merge.overwrite, "replace it when it is there");
 }
 
 void add_tokenize(CLI::App& app, TokenizeOptions& tokenize) {
-  app.add_option("folder", tokenize.folder, "a model folder, or one with the tokenizer's files alone")->required();
+  app.add_option("folder", tokenize.folder, "a model folder, or one with the tokenizer's files alone")
+      ->required()
+      ->type_name("DIR");
   CLI::Option_group* input = app.add_option_group("input", "one of these");
   input->add_option("--text", tokenize.text, "a text to encode");
   input->add_option("--ids", tokenize.ids, "ids to decode: 1,2,3");
-  input->add_option("--jsonl", tokenize.jsonl, "a file of records {\"text\"} or {\"ids\"}; - is standard input");
+  input->add_option("--jsonl", tokenize.jsonl, "a file of records {\"text\"} or {\"ids\"}; - is standard input")
+      ->type_name("FILE");
   input->require_option(1);
   app.add_flag("--no-special", tokenize.no_special, "encoding adds no special tokens, decoding leaves them out");
 }
 
 void add_render(CLI::App& app, RenderOptions& render) {
   CLI::Option* folder =
-      app.add_option("folder", render.folder, "a model folder, or one with the tokenizer's files alone");
-  CLI::Option* file = app.add_option("--template", render.template_file, "a template file, instead of the folder's");
+      app.add_option("folder", render.folder, "a model folder, or one with the tokenizer's files alone")
+          ->type_name("DIR");
+  CLI::Option* file =
+      app.add_option("--template", render.template_file, "a template file, instead of the folder's")->type_name("FILE");
   app.add_option("--jsonl", render.jsonl, "a file of records {\"messages\", \"tools\" ...}; - is standard input")
-      ->required();
+      ->required()
+      ->type_name("FILE");
   app.final_callback([folder, file] {
     if (!*folder && !*file) throw CLI::ValidationError("render", "a model folder or --template FILE is needed");
   });
+}
+
+void add_verify(CLI::App& app, VerifyOptions& verify) {
+  app.add_option("file", verify.file, "a result file")->required()->type_name("FILE");
+  app.add_flag("--json", verify.json, "machine-readable");
+}
+
+void add_color(CLI::App& app, std::string& color) {
+  app.add_option("--color", color, "colours: auto (on a terminal, unless NO_COLOR is set), always or never")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
 }
 
 ProgressStyle progress_style(const std::string& word) {
@@ -129,88 +160,135 @@ std::string command_line(int argc, char** argv) {
 }
 
 // `tpinfer job.yaml` is short for `tpinfer run job.yaml`.
-std::vector<std::string> arguments(int argc, char** argv) {
+std::vector<std::string> arguments(const CLI::App& app, int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
-  static constexpr std::string_view kCommands[] = {"run",      "plan",   "check", "models", "show",
-                                                   "tokenize", "render", "diff",  "export", "merge"};
-  if (!words.empty() && !words[0].starts_with("-") && std::ranges::find(kCommands, words[0]) == std::end(kCommands))
+  std::size_t first = 0;  // behind --color
+  while (first < words.size() && words[first].starts_with("--color"))
+    first += words[first] == "--color" && first + 1 < words.size() ? 2 : 1;
+  const auto is_first = [&](const CLI::App* command) { return command->get_name() == words[first]; };
+  if (first < words.size() && !words[first].starts_with("-") && app.get_subcommands(is_first).empty())
     words.insert(words.begin(), "run");
   std::ranges::reverse(words);  // as CLI11 takes them
   return words;
 }
 
-int dispatch(int argc, char** argv) {
-  CLI::App app{"Batch inference with large language models over MPI ranks.", "tpinfer"};
-  app.set_version_flag("--version",
-                       fmt::format("tpinfer {} (commit {}, {}, {})", kVersion, kGitCommit, kBuildType, kCompiler));
-  app.require_subcommand(1);
-  RunOptions run;
-  run.command = command_line(argc, argv);
-  PlanOptions plan;
-  CheckOptions check;
-  ModelsOptions models;
-  ShowOptions show;
-  TokenizeOptions tokenize;
-  RenderOptions render;
-  DiffCommand diff;
-  ExportCommand exported;
-  MergeCommand merge;
-  std::string progress = "auto";
-  CLI::App* run_command = app.add_subcommand("run", "run a job (the default command)");
-  CLI::App* plan_command =
-      app.add_subcommand("plan", "what each rank will hold, and whether it fits; needs no MPI and no GPU");
-  CLI::App* models_command = app.add_subcommand("models", "families of models, and how each is split over the ranks");
-  CLI::App* show_command = app.add_subcommand("show", "look into a result file");
-  CLI::App* diff_command = app.add_subcommand("diff", "do two result files give the same answers?");
-  CLI::App* export_command = app.add_subcommand("export", "the answers of a result file in other formats");
-  CLI::App* merge_command = app.add_subcommand("merge", "result files of a job array put together");
-  CLI::App* check_command =
-      app.add_subcommand("check", "everything that run would refuse before loading, at once; needs no MPI and no GPU");
-  CLI::App* tokenize_command = app.add_subcommand("tokenize", "text to token ids and back, as JSON lines");
-  CLI::App* render_command = app.add_subcommand("render", "what a chat template makes of conversations, as JSON lines");
-  add_run(*run_command, run, progress);
-  add_plan(*plan_command, plan);
-  add_check(*check_command, check);
-  add_models(*models_command, models);
-  add_show(*show_command, show);
-  add_tokenize(*tokenize_command, tokenize);
-  add_render(*render_command, render);
-  add_diff(*diff_command, diff);
-  add_export(*export_command, exported);
-  add_merge(*merge_command, merge);
-  try {
-    app.parse(arguments(argc, argv));
-  } catch (const CLI::ParseError& e) {
-    if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
-    fmt::print(stderr, "tpinfer: error: {} (tpinfer --help)\n", e.what());
-    return static_cast<int>(ExitCode::usage);
+/// The commands with their options, and what each of them runs.
+class CommandLine {
+ public:
+  CommandLine(int argc, char** argv) : argc_(argc), argv_(argv) {
+    app_.set_version_flag("--version",
+                          fmt::format("tpinfer {} (commit {}, {}, {})", kVersion, kGitCommit, kBuildType, kCompiler));
+    app_.require_subcommand(1);
+    run_.command = command_line(argc, argv);
+    add_jobs();
+    add_results();
+    add_tools();
+    add_color(app_, color_);
+    for (CLI::App* command : app_.get_subcommands({})) add_color(*command, color_);
   }
-  run.progress = progress_style(progress);
-  if (run_command->parsed()) return run_job(run);
-  if (check_command->parsed()) return run_check(check);
-  if (models_command->parsed()) return run_models(models);
-  if (tokenize_command->parsed()) return run_tokenize(tokenize);
-  if (render_command->parsed()) return run_render(render);
-  if (diff_command->parsed()) return run_diff(diff);
-  if (export_command->parsed()) return run_export(exported);
-  if (merge_command->parsed()) return run_merge(merge);
-  return plan_command->parsed() ? run_plan(plan) : run_show(show);
-}
+
+  /// -> the exit code. `errors`: colours of standard error, once they are known.
+  int run(Paint& errors) {
+    try {
+      app_.parse(arguments(app_, argc_, argv_));
+    } catch (const CLI::ParseError& e) {
+      if (e.get_exit_code() == 0) return app_.exit(e);  // --help, --version
+      fmt::print(stderr, "tpinfer: {} {} (tpinfer --help)\n", errors.error("error:"), e.what());
+      return static_cast<int>(ExitCode::usage);
+    }
+    errors = Paint(color_, STDERR_FILENO);
+    run_.errors = check_.errors = errors;
+    info_.paint = verify_.paint = Paint(color_, STDOUT_FILENO);
+    run_.progress = progress_style(progress_);
+    for (const auto& [command, work] : commands_)
+      if (command->parsed()) return work();
+    return static_cast<int>(ExitCode::internal);  // one command is required
+  }
+
+ private:
+  CLI::App& add(const char* name, const char* description, std::function<int()> work) {
+    commands_.emplace_back(app_.add_subcommand(name, description), std::move(work));
+    return *commands_.back().first;
+  }
+
+  void add_jobs() {
+    add_run(add("run", "run a job (the default command)", [this] { return run_job(run_); }), run_, progress_);
+    add_plan(add("plan", "what each rank will hold, and whether it fits; needs no MPI and no GPU",
+                 [this] { return run_plan(plan_); }),
+             plan_);
+    add_check(add("check", "everything that run would refuse before loading, at once; needs no MPI and no GPU",
+                  [this] { return run_check(check_); }),
+              check_);
+    add("info", "build, libraries, processor, memory, GPUs and limits, of every rank under a launcher; what is amiss",
+        [this] { return run_info(info_); })
+        .add_flag("--json", info_.json, "machine-readable");
+    add_models(add("models", "families of models, and how each is split over the ranks",
+                   [this] { return run_models(models_); }),
+               models_);
+  }
+
+  void add_results() {
+    add_show(add("show", "look into a result file", [this] { return run_show(show_); }), show_);
+    add_export(add("export", "the answers of a result file in other formats", [this] { return run_export(export_); }),
+               export_);
+    add_diff(add("diff", "do two result files give the same answers?", [this] { return run_diff(diff_); }), diff_);
+    add_merge(add("merge", "result files of a job array put together", [this] { return run_merge(merge_); }), merge_);
+    add_verify(add("verify", "is a result file complete and undamaged, and was what was planned loaded?",
+                   [this] { return run_verify(verify_); }),
+               verify_);
+  }
+
+  void add_tools() {
+    add_tokenize(
+        add("tokenize", "text to token ids and back, as JSON lines", [this] { return run_tokenize(tokenize_); }),
+        tokenize_);
+    add_render(add("render", "what a chat template makes of conversations, as JSON lines",
+                   [this] { return run_render(render_); }),
+               render_);
+    add("schema", "JSON Schema of the job file, for editors and checkers", [] { return run_schema(); });
+    add("completion", "completion of commands and options for a shell",
+        [this] { return run_completion(command_words(app_), shell_); })
+        .add_option("shell", shell_, "bash, zsh or fish")
+        ->required()
+        ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+    add("man", "the manual page", [this] { return run_man(command_words(app_)); }).group("");
+  }
+
+  int argc_;
+  char** argv_;
+  CLI::App app_{"Batch inference with large language models over MPI ranks.", "tpinfer"};
+  std::vector<std::pair<CLI::App*, std::function<int()>>> commands_;
+  RunOptions run_;
+  PlanOptions plan_;
+  CheckOptions check_;
+  InfoOptions info_;
+  ModelsOptions models_;
+  ShowOptions show_;
+  ExportCommand export_;
+  DiffCommand diff_;
+  MergeCommand merge_;
+  VerifyOptions verify_;
+  TokenizeOptions tokenize_;
+  RenderOptions render_;
+  std::string shell_, progress_ = "auto", color_ = "auto";
+};
 
 }  // namespace
 }  // namespace tpinfer
 
 int main(int argc, char** argv) {
+  tpinfer::Paint errors("auto", STDERR_FILENO);
+  const auto complain = [&](const char* what) { fmt::print(stderr, "tpinfer: {} {}\n", errors.error("error:"), what); };
   try {
-    return tpinfer::dispatch(argc, argv);
+    return tpinfer::CommandLine(argc, argv).run(errors);
   } catch (const tpinfer::JobError& e) {
     fmt::print(stderr, "{}\n", e.what());
     return static_cast<int>(e.code());
   } catch (const tpinfer::Error& e) {
-    fmt::print(stderr, "tpinfer: error: {}\n", e.what());
+    complain(e.what());
     return static_cast<int>(e.code());
   } catch (const std::exception& e) {
-    fmt::print(stderr, "tpinfer: error: {}\n", e.what());
+    complain(e.what());
     return static_cast<int>(tpinfer::ExitCode::internal);
   }
 }

@@ -86,5 +86,7 @@ std::unique_ptr<Communicator> make_self_communicator();
 
 /// "Open MPI v4.1.4, ..." as the library tells it (no initialisation needed).
 std::string mpi_library_version();
+/// "Open MPI 4.1.4 (MPI 3.1)": whose mpi.h this program was built with.
+std::string mpi_build_version();
 
 }  // namespace tpinfer

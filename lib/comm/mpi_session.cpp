@@ -49,4 +49,13 @@ std::string mpi_library_version() {
   return version;
 }
 
+std::string mpi_build_version() {
+#ifdef OMPI_MAJOR_VERSION
+  return fmt::format("Open MPI {}.{}.{} (MPI {}.{})", OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION, OMPI_RELEASE_VERSION,
+                     MPI_VERSION, MPI_SUBVERSION);
+#else
+  return fmt::format("MPI {}.{}", MPI_VERSION, MPI_SUBVERSION);
+#endif
+}
+
 }  // namespace tpinfer

@@ -31,7 +31,8 @@ std::uint64_t cuda_communicator_bytes(int rank, int ranks, const DeviceCommunica
 /// make_nccl_communicator throws Error(usage), and the version is empty.
 bool nccl_available();
 std::string nccl_reason();
-std::string nccl_version();  ///< "2.28.9": of the library that runs
+std::string nccl_version();        ///< "2.28.9": of the library that runs
+std::string nccl_build_version();  ///< of the header that was built with
 
 /// Only for make_cuda_communicator.
 std::unique_ptr<DeviceCommunicator> make_nccl_communicator(Communicator& comm, CudaQueue queue,

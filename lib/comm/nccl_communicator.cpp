@@ -268,6 +268,8 @@ std::string nccl_version() {
   return fmt::format("{}.{}.{}", code / 10000, code / 100 % 100, code % 100);
 }
 
+std::string nccl_build_version() { return fmt::format("{}.{}.{}", NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH); }
+
 std::unique_ptr<DeviceCommunicator> make_nccl_communicator(Communicator& comm, CudaQueue queue,
                                                            const DeviceCommunicatorOptions& options) {
   together(comm, "opening NCCL", [] {

@@ -18,7 +18,19 @@ void rename(Node& mapping, std::size_t index, std::string_view name, const std::
   entry.key = std::string(name);
 }
 
-bool is_model_path_alias(std::string_view key) { return key == "model_path" || key == "model_name_or_path"; }
+constexpr KeyAlias kAliases[] = {{"model", "model_path", "path"},
+                                 {"model", "model_name_or_path", "path"},
+                                 {"sampling", "max_tokens", "max_new_tokens"},
+                                 {"sampling", "num_return_sequences", "n"}};
+
+// The key itself where it is no alias.
+std::string_view canonical_key(std::string_view section, std::string_view key) noexcept {
+  for (const KeyAlias& alias : kAliases)
+    if (alias.section == section && alias.alias == key) return alias.name;
+  return key;
+}
+
+bool is_model_path_alias(std::string_view key) { return canonical_key("model", key) != key; }
 
 // model_path beside `model:` becomes model.path.
 void move_into_model(Node& root, std::size_t index) {
@@ -33,9 +45,9 @@ void move_into_model(Node& root, std::size_t index) {
 
 }  // namespace
 
-std::string_view canonical_sampling_key(std::string_view key) noexcept {
-  return key == "max_tokens" ? "max_new_tokens" : key == "num_return_sequences" ? "n" : key;
-}
+std::span<const KeyAlias> key_aliases() noexcept { return kAliases; }
+
+std::string_view canonical_sampling_key(std::string_view key) noexcept { return canonical_key("sampling", key); }
 
 void use_canonical_keys(Node& root, Problems& problems) {
   if (!root.is_mapping()) return;
@@ -48,17 +60,17 @@ void use_canonical_keys(Node& root, Problems& problems) {
   if (!model || model->value.is_mapping() || model->value.is_null())
     for (std::size_t i = root.entries.size(); i-- > 0;)
       if (is_model_path_alias(root.entries[i].key)) move_into_model(root, i);
-  const auto rename_all = [&](const char* section, auto canonical) {
+  const auto rename_all = [&](const char* section) {
     auto* entry = root.find(section);
     if (!entry) return;
     for (std::size_t i = entry->value.entries.size(); i-- > 0;) {
       const std::string key = entry->value.entries[i].key;
-      const std::string name(canonical(key));
+      const std::string name(canonical_key(section, key));
       if (name != key) rename(entry->value, i, name, section, problems);
     }
   };
-  rename_all("model", [](std::string_view key) { return is_model_path_alias(key) ? "path" : key; });
-  rename_all("sampling", canonical_sampling_key);
+  rename_all("model");
+  rename_all("sampling");
 }
 
 void merge_into(Node& base, Node&& over) {

@@ -1,11 +1,18 @@
 #pragma once
 
+#include <span>
 #include <string_view>
 
 #include "job/document.hpp"
 #include "job/problems.hpp"
 
 namespace tpinfer {
+
+/// Another name of a key of `section`; those of model.path may also stand at the top level.
+struct KeyAlias {
+  std::string_view section, alias, name;
+};
+std::span<const KeyAlias> key_aliases() noexcept;
 
 /// max_new_tokens for max_tokens, n for num_return_sequences; any other key is its own.
 std::string_view canonical_sampling_key(std::string_view key) noexcept;

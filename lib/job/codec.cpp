@@ -95,6 +95,8 @@ bool Text::read(ReadContext& c, const Node& node, std::string& out) const {
 
 bool PathText::read(ReadContext& c, const Node& node, std::string& out) const {
   if (!node.is_scalar() || node.text.empty()) return c.must_be(node, "a path");
+  if (!node.quoted && is_null_word(node.text))
+    return c.must_be(node, "a path (in quotes, where the word itself is meant)");
   if (std::find(words.begin(), words.end(), node.text) != words.end()) {
     out = node.text;
     return true;
@@ -128,8 +130,7 @@ Json Size::write(std::uint64_t value) const {
 
 bool Duration::read(ReadContext& c, const Node& node, double& out) const {
   const auto value = node.is_scalar() ? parse_duration(node.text) : std::nullopt;
-  // a thousand years, so that its text needs no exponent
-  if (!value || *value < least || *value > 3.2e10)
+  if (!value || *value < least || *value > kMost)
     return c.must_be(node, least > 0 ? fmt::format("a duration of at least {}s such as 90s or 3h30m", least)
                                      : "a duration such as 90s or 3h30m");
   out = *value;

@@ -86,6 +86,7 @@ struct Size {
 
 /// Seconds with a unit, from `least` on; `bare` ones are written as a number, for a key that names the unit itself.
 struct Duration {
+  static constexpr double kMost = 3.2e10;  // a thousand years, so that its text needs no exponent
   double least = 0;
   bool bare = false;
   bool read(ReadContext& c, const Node& node, double& out) const;

@@ -132,4 +132,6 @@ std::string hdf5_library_version() {
   return fmt::format("{}.{}.{}", major, minor, release);
 }
 
+std::string hdf5_build_version() { return fmt::format("{}.{}.{}", H5_VERS_MAJOR, H5_VERS_MINOR, H5_VERS_RELEASE); }
+
 }  // namespace tpinfer

@@ -17,5 +17,7 @@ void write_result_file(const std::filesystem::path& file, const RunResult& resul
 
 /// "1.10.8": the HDF5 library in use.
 std::string hdf5_library_version();
+/// That of the header which this program was built with.
+std::string hdf5_build_version();
 
 }  // namespace tpinfer

@@ -1,6 +1,5 @@
 #include "runtime/rank_worker.hpp"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include "core/bytes.hpp"
 #include "core/error.hpp"
 #include "core/units.hpp"
+#include "memory/cores.hpp"
 #include "memory/process_memory.hpp"
 
 namespace tpinfer {
@@ -25,32 +25,9 @@ std::string host_name() {
   return name;
 }
 
-cpu_set_t allowed_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  ::sched_getaffinity(0, sizeof set, &set);
-  return set;
-}
-
-// "0-3,8": the cores of the set.
-std::string core_list(const cpu_set_t& set) {
-  std::string text;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (!CPU_ISSET(core, &set)) continue;
-    int last = core;
-    while (last + 1 < CPU_SETSIZE && CPU_ISSET(last + 1, &set)) ++last;
-    text += (text.empty() ? "" : ",") + std::to_string(core) + (last > core ? "-" + std::to_string(last) : "");
-    core = last;
-  }
-  return text;
-}
-
 }  // namespace
 
-int usable_cores() {
-  const cpu_set_t set = allowed_cores();
-  return std::max(1, CPU_COUNT(&set));
-}
+int usable_cores() { return std::max(1, static_cast<int>(allowed_cores().size())); }
 
 int default_threads(int local_ranks) {
   const int cores = usable_cores();

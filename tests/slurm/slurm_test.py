@@ -111,6 +111,17 @@ class TwoHosts(Case):
         self.assertEqual(ranks["tp_rank"], [0, 1, 2, 3])
         self.assertTrue(attributes["slurm_job_id"])
 
+    def test_info_shows_every_rank(self):
+        r = cluster.tell("srun", "-N", "2", "--ntasks-per-node", "1", "--mpi=pmix", jobs.TPINFER, "info", "--json")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        report = json.loads(r.stdout)
+        self.assertEqual((report["launcher"], [rank["local_rank"] for rank in report["ranks"]]), ("srun", [0, 0]))
+        self.assertEqual(len({rank["host"] for rank in report["ranks"]}), 2)
+        self.assertIn("SLURM_JOB_ID", report["environment"])
+        # without PMIx two tasks do not find each other: told, and no MPI that would end the program
+        r = cluster.tell("srun", "-n", "2", "--mpi=none", jobs.TPINFER, "info")
+        self.assertEqual((r.returncode, r.stdout.count("2 tasks without PMIx")), (0, 2), r.stderr)
+
     def test_mpirun_runs_one_group_across_hosts(self):
         want = self.undisturbed()
         self.submitted(["-N2", "--ntasks-per-node=1"], "mpirun.sbatch", self.job())

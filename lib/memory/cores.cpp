@@ -1,0 +1,31 @@
+#include "memory/cores.hpp"
+
+#include <sched.h>
+
+#include <cstddef>
+
+namespace tpinfer {
+
+std::vector<int> allowed_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  ::sched_getaffinity(0, sizeof set, &set);
+  std::vector<int> cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  return cores;
+}
+
+std::string core_list(const std::vector<int>& cores) {
+  std::string text;
+  for (std::size_t i = 0; i < cores.size();) {
+    std::size_t last = i;
+    while (last + 1 < cores.size() && cores[last + 1] == cores[last] + 1) ++last;
+    text += (text.empty() ? "" : ",") + std::to_string(cores[i]);
+    if (last > i) text += "-" + std::to_string(cores[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+}  // namespace tpinfer

@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""`cmake --install` and the Debian package: all that belongs to them, running from where they were put; the workflow runs what .ci/run runs.
+
+  install_test.py CMAKE BUILD_FOLDER
+"""
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import jobs
+
+CMAKE, BUILD = (pathlib.Path(word) for word in sys.argv[1:3])
+FILES = ["bin/tpinfer", "share/man/man1/tpinfer.1", "share/bash-completion/completions/tpinfer", "share/zsh/vendor-completions/_tpinfer",
+         "share/fish/vendor_completions.d/tpinfer.fish", "share/doc/tpinfer/README.md", "share/doc/tpinfer/copyright",
+         "share/tpinfer/configs/greedy.yaml", "share/tpinfer/jobs/chat.yaml", "share/tpinfer/jobs/chat.jsonl", "share/tpinfer/jobs/slurm/srun.sbatch"]
+SUITE = os.environ.get("TPINFER_DEBIAN", "http://deb.debian.org/debian")
+
+
+def checked(*words, **more):
+    r = subprocess.run([str(w) for w in words], capture_output=True, text=True, **more)
+    if r.returncode != 0:
+        raise AssertionError(f"{words}: exit {r.returncode}: {r.stdout[-2000:]}{r.stderr[-2000:]}")
+    return r.stdout
+
+
+class Install(unittest.TestCase):
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory()
+        self.addCleanup(holder.cleanup)
+        self.place = pathlib.Path(holder.name)
+
+    def expect_works(self, prefix):
+        """The program at `prefix` and its jobs, away from the sources."""
+        for name in FILES:
+            self.assertTrue((prefix / name).is_file(), name)
+        self.assertFalse(list(prefix.rglob("*.h5")))
+        program = prefix / "bin" / "tpinfer"
+        self.assertIn("tpinfer ", checked(program, "--version"))
+        self.assertNotIn(str(BUILD), checked("readelf", "-d", program))
+        env = dict(jobs.ENV, MODEL_DIR=str(jobs.MODELS / "tiny-qwen2-moe"))
+        out = self.place / "chat.h5"
+        checked(program, prefix / "share/tpinfer/jobs/chat.yaml", "--set", f"output.file={out}", "--progress", "none", env=env)
+        self.assertIn("sound", checked(program, "verify", out))
+
+    def test_install(self):
+        checked(CMAKE, "--install", BUILD, "--prefix", self.place / "usr")
+        self.expect_works(self.place / "usr")
+        for command in ("bash", "zsh", "fish"):  # what was installed is what the program says
+            name = {"bash": FILES[2], "zsh": FILES[3], "fish": FILES[4]}[command]
+            self.assertEqual((self.place / "usr" / name).read_text(), checked(jobs.TPINFER, "completion", command))
+        self.assertEqual((self.place / "usr" / FILES[1]).read_text(), checked(jobs.TPINFER, "man"))
+
+    def make_package(self):
+        if not shutil.which("dpkg-shlibdeps"):
+            self.skipTest("dpkg-shlibdeps (dpkg-dev) is not installed")
+        checked(CMAKE.parent / "cpack", "--config", BUILD / "CPackConfig.cmake", "-B", self.place / "package")
+        (package,) = (self.place / "package").glob("*.deb")
+        return package
+
+    def test_package(self):
+        package = self.make_package()
+        depends = checked("dpkg-deb", "-f", package, "Depends")
+        for library in ("libopenmpi3", "libhdf5", "libyaml-cpp", "libfmt", "libc6"):
+            self.assertIn(library, depends)
+        checked("dpkg-deb", "-x", package, self.place / "root")
+        self.expect_works(self.place / "root" / "usr")
+
+    def test_package_on_a_clean_root(self):
+        if not os.environ.get("TPINFER_LONG_TESTS"):
+            self.skipTest("only with TPINFER_LONG_TESTS=1")
+        if os.geteuid() != 0 or not shutil.which("debootstrap"):
+            self.skipTest("needs root and debootstrap")
+        package, root = self.make_package(), self.place / "clean"
+        made = subprocess.run(["debootstrap", "--variant=minbase", "bookworm", str(root), SUITE], capture_output=True, text=True)
+        if made.returncode != 0:
+            self.skipTest(f"debootstrap has no mirror to take packages from: {made.stdout[-300:]}")
+        shutil.copy(package, root / "tmp" / package.name)
+        shutil.copytree(jobs.MODELS / "tiny-qwen2-moe", root / "tmp" / "model")
+        quiet = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
+        checked("chroot", root, "apt-get", "install", "-y", "--no-install-recommends", f"/tmp/{package.name}", env=quiet)
+        env = {"PATH": "/usr/bin:/bin", "MODEL_DIR": "/tmp/model", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        self.assertIn("[OK]", checked("chroot", root, "tpinfer", "info", env=env))
+        checked("chroot", root, "tpinfer", "/usr/share/tpinfer/jobs/chat.yaml", "--set", "output.file=/tmp/chat.h5", env=env)
+        self.assertIn("sound", checked("chroot", root, "tpinfer", "verify", "/tmp/chat.h5", env=env))
+
+    def test_the_workflow(self):
+        text = (jobs.ROOT / ".github" / "workflows" / "ci.yml").read_text()
+        self.assertIn("run: .ci/run\n", text)
+        self.assertTrue(os.access(jobs.ROOT / ".ci" / "run", os.X_OK))
+        try:
+            import yaml
+        except ImportError:
+            self.skipTest("no yaml module")
+        self.assertEqual(yaml.safe_load(text)["jobs"]["test"]["container"]["image"], "debian:12")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:], verbosity=2)
