@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
 """`tpinfer completion` in the shells themselves (zsh and fish where they are installed) and `tpinfer man`: all commands, options and words of --help."""
+import os
 import pathlib
+import pty
 import re
+import select
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
@@ -74,15 +79,37 @@ class Completion(unittest.TestCase):
         r = subprocess.run(["bash", "-c", f'source {self.files["bash"]}; complete -p tpinfer'], capture_output=True, text=True)
         self.assertEqual(r.stdout.strip(), "complete -o default -F _tpinfer tpinfer")
 
+    def typed_in_zsh(self, line, wanted):
+        """What a zsh on a terminal shows for this line and two presses of the tab key, until `wanted` is in it."""
+        process, terminal = pty.fork()
+        if process == 0:
+            os.environ["TERM"] = "xterm"
+            os.execvp("zsh", ["zsh", "-f", "-i"])
+        shown = ""
+
+        def wait_for(text):
+            nonlocal shown
+            end = time.monotonic() + 20
+            while text not in shown and time.monotonic() < end:
+                if select.select([terminal], [], [], 0.2)[0]:
+                    shown += re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", os.read(terminal, 65536).decode(errors="replace"))
+        os.write(terminal, f"autoload -Uz compinit; compinit -D -u; source {self.files['zsh']}; PS1='rea''dy> '\n".encode())
+        wait_for("ready> ")
+        shown = ""
+        os.write(terminal, line.encode() + b"\t\t")
+        wait_for(wanted)
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+        os.close(terminal)
+        return shown
+
     def test_zsh(self):
         if not shutil.which("zsh"):
             self.skipTest("zsh is not installed")
         subprocess.run(["zsh", "-n", self.files["zsh"]], check=True)
-        # the functions of a completion, called with what they would hand to the line editor printed
-        script = f'''autoload -Uz compinit; compinit -D -u; compadd() {{ print -r -- "$@" }}
-source {self.files["zsh"]}; print -r -- ${{_comps[tpinfer]}}'''
-        r = subprocess.run(["zsh", "-f", "-c", script], capture_output=True, text=True)
-        self.assertEqual((r.stdout.strip(), r.stderr), ("_tpinfer", ""))
+        for line, wanted in (("tpinfer run job.yaml --progress ", "lines"), ("tpinfer j.yaml --set sampling.top_", "sampling.top_p="),
+                             ("tpinfer ver", "ify")):
+            self.assertIn(wanted, self.typed_in_zsh(line, wanted), line)
         text = self.files["zsh"].read_text()
         for command, options in self.commands.items():
             self.assertIn(f"'{command}:", text)

@@ -79,11 +79,15 @@ class Install(unittest.TestCase):
         made = subprocess.run(["debootstrap", "--variant=minbase", "bookworm", str(root), SUITE], capture_output=True, text=True)
         if made.returncode != 0:
             self.skipTest(f"debootstrap has no mirror to take packages from: {made.stdout[-300:]}")
+        for kind, folder in (("proc", "proc"), ("tmpfs", "dev/shm")):
+            (root / folder).mkdir(exist_ok=True)
+            checked("mount", "-t", kind, kind, root / folder)
+            self.addCleanup(checked, "umount", root / folder)
         shutil.copy(package, root / "tmp" / package.name)
         shutil.copytree(jobs.MODELS / "tiny-qwen2-moe", root / "tmp" / "model")
         quiet = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
         checked("chroot", root, "apt-get", "install", "-y", "--no-install-recommends", f"/tmp/{package.name}", env=quiet)
-        env = {"PATH": "/usr/bin:/bin", "MODEL_DIR": "/tmp/model", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "MODEL_DIR": "/tmp/model", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         self.assertIn("[OK]", checked("chroot", root, "tpinfer", "info", env=env))
         checked("chroot", root, "tpinfer", "/usr/share/tpinfer/jobs/chat.yaml", "--set", "output.file=/tmp/chat.h5", env=env)
         self.assertIn("sound", checked("chroot", root, "tpinfer", "verify", "/tmp/chat.h5", env=env))
