@@ -39,6 +39,6 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)  # the libraries' packages, as dpkg-shlibdeps finds them
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS openmpi-bin)
+set(CPACK_DEBIAN_PACKAGE_DEPENDS openmpi-bin)  # without its orted not even one rank starts
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "libnccl2, slurm-client")
 include(CPack)

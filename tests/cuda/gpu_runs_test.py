@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Whole jobs on emulated GPUs: the reference's answers at 1, 2 and 4 ranks, the same bits, memory as planned, and how failures end."""
+import json
 import os
 import pathlib
 import re
@@ -161,6 +162,27 @@ class Failures(OnEmulatedGpus):
         self.fails(6, r"NCCL reports \"unhandled system error\"|took more than 2 s|waited 2", fail="allReduce#9=ncclSystemError@1", **quick)
         self.assertLess(self.fails(6, r"took more than 2 s|waited 2", fail="allReduce#9=hang@0", **quick), 60)
         self.fails(6, r"making the NCCL id failed", fail="ncclGetUniqueId#1=ncclSystemError")
+
+
+class Info(unittest.TestCase):
+    def info(self, ranks, **env):
+        r = jobs.start(ranks, "info", "--json", env={**UNEQUAL, **env})
+        self.assertEqual(r.returncode, 0, r.stderr)
+        return json.loads(r.stdout)
+
+    def test_each_rank_shows_its_gpu(self):
+        report = self.info(2)
+        gpus = [rank["gpu"] for rank in report["ranks"]]
+        self.assertEqual([rank["device"] for rank in report["ranks"]], ["cuda", "cuda"])
+        self.assertEqual(len({gpu["uuid"] for gpu in gpus}), 2)
+        self.assertEqual([(gpu["total_bytes"] >> 20, gpu["free_bytes"] >> 20) for gpu in gpus], [(96, 96), (64, 56)])
+        self.assertIn("each rank has a GPU of its own", [f["message"] for f in report["findings"]])
+
+    def test_gpus_that_are_shared_or_hidden(self):
+        self.assertTrue(any("would share the GPU GPU-" in f["message"] for f in self.info(5)["findings"] if not f["ok"]))
+        report = self.info(0, CUDA_VISIBLE_DEVICES="3")
+        self.assertEqual(report["ranks"][0]["gpu"]["name"], "Another GPU")
+        self.assertEqual(report["environment"]["CUDA_VISIBLE_DEVICES"], "3")
 
 
 if __name__ == "__main__":

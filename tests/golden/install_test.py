@@ -65,7 +65,7 @@ class Install(unittest.TestCase):
     def test_package(self):
         package = self.make_package()
         depends = checked("dpkg-deb", "-f", package, "Depends")
-        for library in ("libopenmpi3", "libhdf5", "libyaml-cpp", "libfmt", "libc6"):
+        for library in ("openmpi-bin", "libopenmpi3", "libhdf5", "libyaml-cpp", "libfmt", "libc6"):
             self.assertIn(library, depends)
         checked("dpkg-deb", "-x", package, self.place / "root")
         self.expect_works(self.place / "root" / "usr")
@@ -89,7 +89,9 @@ class Install(unittest.TestCase):
         checked("chroot", root, "apt-get", "install", "-y", "--no-install-recommends", f"/tmp/{package.name}", env=quiet)
         env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "MODEL_DIR": "/tmp/model", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
         self.assertIn("[OK]", checked("chroot", root, "tpinfer", "info", env=env))
-        checked("chroot", root, "tpinfer", "/usr/share/tpinfer/jobs/chat.yaml", "--set", "output.file=/tmp/chat.h5", env=env)
+        run = ("tpinfer", "/usr/share/tpinfer/jobs/chat.yaml", "--set", "output.file=/tmp/chat.h5")
+        checked("chroot", root, *run, env=env)
+        checked("chroot", root, "mpirun", "--oversubscribe", "-np", "2", *run, env=env)
         self.assertIn("sound", checked("chroot", root, "tpinfer", "verify", "/tmp/chat.h5", env=env))
 
     def test_the_workflow(self):
