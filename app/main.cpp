@@ -21,6 +21,7 @@
 #include "app/cmd_verify.hpp"
 #include "app/command_words.hpp"
 #include "app/paint.hpp"
+#include "app/usage.hpp"
 #include "build_facts.hpp"
 #include "core/error.hpp"
 
@@ -159,19 +160,6 @@ std::string command_line(int argc, char** argv) {
   return text;
 }
 
-// `tpinfer job.yaml` is short for `tpinfer run job.yaml`.
-std::vector<std::string> arguments(const CLI::App& app, int argc, char** argv) {
-  std::vector<std::string> words(argv + 1, argv + argc);
-  std::size_t first = 0;  // behind --color
-  while (first < words.size() && words[first].starts_with("--color"))
-    first += words[first] == "--color" && first + 1 < words.size() ? 2 : 1;
-  const auto is_first = [&](const CLI::App* command) { return command->get_name() == words[first]; };
-  if (first < words.size() && !words[first].starts_with("-") && app.get_subcommands(is_first).empty())
-    words.insert(words.begin(), "run");
-  std::ranges::reverse(words);  // as CLI11 takes them
-  return words;
-}
-
 /// The commands with their options, and what each of them runs.
 class CommandLine {
  public:
@@ -189,12 +177,15 @@ class CommandLine {
 
   /// -> the exit code. `errors`: colours of standard error, once they are known.
   int run(Paint& errors) {
+    std::vector<std::string> words;
     try {
-      app_.parse(arguments(app_, argc_, argv_));
+      words = command_line_words(app_, argc_, argv_);
+      app_.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // last ones first, as CLI11 takes them
     } catch (const CLI::ParseError& e) {
       if (e.get_exit_code() == 0) return app_.exit(e);  // --help, --version
-      fmt::print(stderr, "tpinfer: {} {} (tpinfer --help)\n", errors.error("error:"), e.what());
-      return static_cast<int>(ExitCode::usage);
+      return refuse(fmt::format("{} ({})", e.what(), usage_hint(app_, words)), words.empty(), errors);
+    } catch (const Error& e) {
+      return refuse(e.what(), false, errors);
     }
     errors = Paint(color_, STDERR_FILENO);
     run_.errors = check_.errors = errors;
@@ -206,6 +197,15 @@ class CommandLine {
   }
 
  private:
+  // Every rank has the same command line: one complains.
+  int refuse(const std::string& what, bool help, const Paint& errors) const {
+    if (is_first_rank()) {
+      if (help) fmt::print(stderr, "{}", app_.help());
+      fmt::print(stderr, "tpinfer: {} {}\n", errors.error("error:"), what);
+    }
+    return static_cast<int>(ExitCode::usage);
+  }
+
   CLI::App& add(const char* name, const char* description, std::function<int()> work) {
     commands_.emplace_back(app_.add_subcommand(name, description), std::move(work));
     return *commands_.back().first;
