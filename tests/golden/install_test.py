@@ -103,6 +103,11 @@ class Install(unittest.TestCase):
         except ImportError:
             self.skipTest("no yaml module")
         self.assertEqual(yaml.safe_load(text)["jobs"]["test"]["container"]["image"], "debian:12")
+        sample = yaml.safe_load((jobs.ROOT / "jobs" / "gpu-runner.yml").read_text())["jobs"]["answers"]
+        known = jobs.start(0, "--help").stdout
+        for words in (line.split() for step in sample["steps"] for line in step.get("run", "").splitlines()):
+            if "tpinfer" in words and not (command := words[words.index("tpinfer") + 1]).endswith(".yaml"):
+                self.assertIn(f"\n  {command} ", known)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,9 @@
 import json
 import pathlib
 import shutil
+import subprocess
 import sys
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
@@ -83,6 +85,22 @@ class Verify(unittest.TestCase):
         broken.write_bytes(self.file.read_bytes()[:5000])
         self.assertIn("broken.h5", verify(broken, 3)[0])
         self.assertIn("No such file", verify(self.place.path / "absent.h5", 3)[0])
+
+    def test_a_job_that_was_killed(self):
+        with jobs.Workplace() as place:
+            slow = [{**r, "params": {"max_new_tokens": 400, "n": 64}} for r in RECORDS]
+            job = place.job("tiny-llama", slow, engine={"max_num_seqs": 2}, output={"flush_every": {"prompts": 1, "seconds": 1}})
+            process = subprocess.Popen(jobs.command(0, job, "--progress", "none"), env=jobs.ENV, stderr=subprocess.DEVNULL)
+            journal = place.path / "a.h5.journal"
+            end = time.monotonic() + 60
+            while time.monotonic() < end and not (journal.exists() and journal.stat().st_size > 4000):
+                time.sleep(0.05)
+            running = verify(place.path / "a.h5", 3)
+            process.kill()
+            process.wait()
+            self.assertEqual(len(running), 1)
+            self.assertIn("not complete (state partial)", running[0])
+            self.assertIn("not complete (state partial)", verify(journal, 3)[0])
 
     def test_not_complete(self):
         def make_partial(h):
