@@ -2,6 +2,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <cstddef>
 
 namespace tpinfer {
@@ -14,6 +15,13 @@ std::vector<int> allowed_cores() {
   for (int core = 0; core < CPU_SETSIZE; ++core)
     if (CPU_ISSET(core, &set)) cores.push_back(core);
   return cores;
+}
+
+int threads_of_rank(int cores, int online, std::optional<double> quota, int ranks) {
+  ranks = std::max(1, ranks);
+  int threads = cores < online ? cores : cores / ranks;
+  if (quota) threads = std::min(threads, static_cast<int>(*quota / ranks));
+  return std::max(1, threads);
 }
 
 std::string core_list(const std::vector<int>& cores) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -7,6 +8,11 @@ namespace tpinfer {
 
 /// Numbers of the processors that the calling thread may run on, ascending.
 std::vector<int> allowed_cores();
+
+/// How many threads one of `ranks` ranks of a host should compute with: the cores that it may use, which are its own
+/// where it is bound to fewer than are `online` and otherwise shared out; in all no more than a control group's `quota`
+/// allows. At least 1.
+int threads_of_rank(int cores, int online, std::optional<double> quota, int ranks);
 
 /// "0-3,8" from ascending numbers.
 std::string core_list(const std::vector<int>& cores);

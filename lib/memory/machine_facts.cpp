@@ -109,8 +109,7 @@ void read_processor(const fs::path& root, MachineFacts& facts) {
   for (const std::string_view feature : kFeatures)
     if (std::ranges::find(words, feature) != words.end()) facts.features.emplace_back(feature);
   facts.cores_online = count_of(first_line(root / "sys/devices/system/cpu/online"));
-  for (const CgroupFolder& folder : cgroup_folders(root, "cpu"))
-    if (const auto quota = quota_of(folder)) facts.core_quota = std::min(facts.core_quota.value_or(*quota), *quota);
+  facts.core_quota = read_core_quota(root);
 }
 
 // "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.15  Tue ...": the first word that begins with a digit
@@ -122,6 +121,13 @@ std::string read_driver(const fs::path& root) {
 }
 
 }  // namespace
+
+std::optional<double> read_core_quota(const fs::path& root) {
+  std::optional<double> least;
+  for (const CgroupFolder& folder : cgroup_folders(root, "cpu"))
+    if (const auto quota = quota_of(folder)) least = std::min(least.value_or(*quota), *quota);
+  return least;
+}
 
 MachineFacts read_machine_facts(const fs::path& root) {
   MachineFacts facts;

@@ -31,6 +31,9 @@ struct MachineFacts {
   std::uint64_t most_open_files = 0;                  ///< of a process (ulimit -n)
 };
 
+/// Processors' worth of time that the tightest control group of this process allows; nothing: no limit.
+std::optional<double> read_core_quota(const std::filesystem::path& root = "/");
+
 /// `root`: where proc, sys and dev are found.
 MachineFacts read_machine_facts(const std::filesystem::path& root = "/");
 

@@ -36,15 +36,15 @@ Advice check_kernels(const HostUse& use) {
 }
 
 Advice check_cores(const MachineFacts& facts, const HostUse& use) {
-  if (facts.core_quota && *facts.core_quota < use.usable_cores) {
-    const int threads = std::max(1, static_cast<int>(*facts.core_quota) / std::max(1, use.ranks));
-    return bad(
-        fmt::format("a control group allows the time of {:.4g} of the {} cores: threads would be held up in turn",
-                    *facts.core_quota, use.usable_cores),
-        fmt::format("set parallel.threads: {}", threads));
-  }
-  return good(fmt::format("{} of {} core{} may be used", use.usable_cores, facts.cores_online,
-                          facts.cores_online == 1 ? "" : "s"));
+  const std::string cores = fmt::format("{} of {} core{} may be used", use.usable_cores, facts.cores_online,
+                                        facts.cores_online == 1 ? "" : "s");
+  if (!facts.core_quota || *facts.core_quota >= use.usable_cores) return good(cores);
+  const std::string quota =
+      fmt::format("{}, of whose time a control group allows that of {:.4g}", cores, *facts.core_quota);
+  if (*facts.core_quota < use.ranks)
+    return bad(fmt::format("{}: {} ranks would hold each other up", quota, use.ranks),
+               "start fewer ranks, or allow more time");
+  return good(quota + ": jobs start threads for no more, unless parallel.threads says so");
 }
 
 Advice check_huge_pages(const MachineFacts& facts) {

@@ -10,6 +10,7 @@
 #include "core/error.hpp"
 #include "core/units.hpp"
 #include "memory/cores.hpp"
+#include "memory/machine_facts.hpp"
 #include "memory/process_memory.hpp"
 
 namespace tpinfer {
@@ -27,13 +28,14 @@ std::string host_name() {
 
 }  // namespace
 
-int usable_cores() { return std::max(1, static_cast<int>(allowed_cores().size())); }
+int usable_cores() {
+  const auto cores = static_cast<int>(allowed_cores().size());
+  return threads_of_rank(cores, cores, read_core_quota(), 1);
+}
 
 int default_threads(int local_ranks) {
-  const int cores = usable_cores();
   const auto online = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
-  // a launcher that bound this rank has shared the cores out already
-  return cores < online ? cores : std::max(1, cores / std::max(1, local_ranks));
+  return threads_of_rank(static_cast<int>(allowed_cores().size()), online, read_core_quota(), local_ranks);
 }
 
 RankWorker::RankWorker(const RunSetup& setup, Communicator& world, Communicator& group, int replica,

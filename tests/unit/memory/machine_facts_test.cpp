@@ -99,6 +99,18 @@ TEST(ThisMachine, IsRead) {
   EXPECT_FALSE(allowed_cores().empty());
 }
 
+TEST(Cores, ThreadsOfARank) {
+  EXPECT_EQ(threads_of_rank(8, 8, {}, 1), 8);
+  EXPECT_EQ(threads_of_rank(8, 8, {}, 3), 2);
+  EXPECT_EQ(threads_of_rank(4, 8, {}, 2), 4);  // bound: the cores are its own
+  EXPECT_EQ(threads_of_rank(8, 8, {}, 20), 1);
+  // docker run --cpus 2 on a large host
+  EXPECT_EQ(threads_of_rank(64, 64, 2.0, 1), 2);
+  EXPECT_EQ(threads_of_rank(64, 64, 2.5, 2), 1);
+  EXPECT_EQ(threads_of_rank(4, 64, 6.0, 2), 3);  // bound to more than the group allows
+  EXPECT_EQ(threads_of_rank(64, 64, 0.5, 1), 1);
+}
+
 TEST(Cores, List) {
   EXPECT_EQ(core_list({}), "");
   EXPECT_EQ(core_list({3}), "3");
