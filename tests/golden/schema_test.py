@@ -38,7 +38,6 @@ WRONG = {
     "null where there must be text": "output: {file: null}",
     "a list for a text": "output: {file: [a, b]}",
     "an alias beside its key": "sampling: {max_tokens: 3, max_new_tokens: 3}",
-    "a feature that is not there yet": "model: {path: m, architecture_plan: plan.yaml}",
     "no number for a token": "sampling: {logit_bias: {a: 1}}",
     "a tilde": "model: ~/models/x",
     "an unknown version": "version: 2",
