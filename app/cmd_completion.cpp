@@ -57,12 +57,15 @@ void bash_values(const CommandWords& command, std::string& out) {
 }
 
 void bash_command(const CommandWords& command, std::string& out) {
-  std::vector<std::string> words = names_of(command);
+  std::vector<std::string> choices;  // of its arguments
   for (const OptionWords& option : command.options)
-    if (option.argument) words.insert(words.end(), option.choices.begin(), option.choices.end());
+    if (option.argument) choices.insert(choices.end(), option.choices.begin(), option.choices.end());
   out += fmt::format("    {})\n      case $prev in\n", command.name);
   bash_values(command, out);
-  out += fmt::format("        *) words={} ;;\n      esac ;;\n", shell_quoted(fmt::format("{}", fmt::join(words, " "))));
+  // options only where one has begun, so that files come to mind otherwise
+  out += fmt::format("        *) words={}; [[ $cur == -* ]] && words={} ;;\n      esac ;;\n",
+                     shell_quoted(fmt::format("{}", fmt::join(choices, " "))),
+                     shell_quoted(fmt::format("{}", fmt::join(names_of(command), " "))));
 }
 
 std::string bash_script(const std::vector<CommandWords>& commands) {
