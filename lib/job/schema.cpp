@@ -6,7 +6,6 @@
 #include "job/aliases.hpp"
 #include "job/fields.hpp"
 #include "job/resolved.hpp"
-#include "job/unsupported.hpp"
 
 namespace tpinfer {
 namespace {
@@ -153,15 +152,10 @@ class SchemaWriter {
                    unused, params, mode);
   }
 
-  void add(std::string_view key, Json values, bool has_default) {
+  void add(std::string_view key, const Json& values, bool has_default) {
     const std::string name(key);
     Json schema = described(prefix_ + name);
     const Json standard = at_default_->value(name, Json(nullptr));
-    if (const auto words = allowed_words(prefix_ + name)) {  // a feature that does not exist yet
-      values = Json{{"enum", *words}};
-      const bool listed = standard.is_string() && std::ranges::count(*words, standard.get<std::string>()) > 0;
-      if (!listed) values["enum"].push_back(standard);
-    }
     schema.update(values);
     if (has_default) schema["default"] = standard;
     properties_[name] = std::move(schema);

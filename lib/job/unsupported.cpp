@@ -36,20 +36,6 @@ bool is_one_of(const std::string& word, std::string_view list) {
 
 }  // namespace
 
-std::optional<std::vector<std::string>> allowed_words(std::string_view key) {
-  for (const Restricted& row : kRestricted) {
-    if (row.key != key) continue;
-    std::vector<std::string> words;
-    for (std::string_view rest = row.allowed; !rest.empty();) {
-      const auto comma = rest.find(", ");
-      words.emplace_back(rest.substr(0, comma));
-      rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 2);
-    }
-    return words;
-  }
-  return std::nullopt;
-}
-
 std::vector<std::pair<std::string, std::string>> unsupported_values(const Json& job) {
   static const Json defaults = job_json(Job{}, {});  // per prompt this would be felt
   std::vector<std::pair<std::string, std::string>> out;

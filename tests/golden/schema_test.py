@@ -79,7 +79,8 @@ class Schema(unittest.TestCase):
         with file:
             json.dump(job, file)
         r = jobs.start(0, "check", file.name, env={"OMP_NUM_THREADS": "1"})
-        return self.validator.is_valid(job), file.name + ":" not in r.stderr, r.stderr
+        faults = [line for line in r.stderr.splitlines() if line.startswith(file.name + ":") and "is not supported yet" not in line]
+        return self.validator.is_valid(job), not faults, r.stderr
 
     def each_taken(self, variants):
         with concurrent.futures.ThreadPoolExecutor(3) as pool:
