@@ -68,6 +68,8 @@ Words block_words(const FamilySpec& family) {
   if (block.parallel)
     words.emplace_back(family.keys.parallel.empty() ? "attention and MLP in parallel"
                                                     : "attention and MLP in parallel or in sequence");
+  if (!family.keys.residual_scale.empty()) words.emplace_back("scales of embedding, residual, scores and logits");
+  if (block.scaled_embedding) words.emplace_back("scaled embedding");
   if (!family.keys.attention_soft_cap.empty()) words.emplace_back("soft caps");
   if (block.window == Window::attention_types) words.emplace_back("sliding window in the layers of attention_types");
   if (block.window == Window::alternate) words.emplace_back("sliding window in every other layer");

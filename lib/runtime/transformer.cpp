@@ -22,6 +22,14 @@ NormKind norm_kind(const ModelSpec& spec) {
   return spec.family->block.norm == Norm::layer ? NormKind::layer : NormKind::rms;
 }
 
+// The root of the hidden size is a tensor of the compute type in Hugging Face's code, and so rounded to it.
+float embedding_scale(const ModelSpec& spec, DType compute) {
+  const auto scale = static_cast<float>(spec.embedding_scale);
+  if (!spec.family->block.scaled_embedding) return scale;
+  if (compute == DType::bfloat16) return bfloat16_to_float(float_to_bfloat16(scale));
+  return compute == DType::float16 ? float16_to_float(float_to_float16(scale)) : scale;
+}
+
 std::uint64_t of_type(std::int64_t count, DType dtype) { return static_cast<std::uint64_t>(count) * dtype_size(dtype); }
 
 }  // namespace
@@ -39,6 +47,7 @@ Transformer::Transformer(Backend& backend, DeviceCommunicator& comm, const Model
       heads_{share.query_heads.count(), share.kv_heads.count(), spec.head_dim},
       first_counted_k_(share.kv_heads.begin * spec.group() < share.query_heads.begin ? 1 : 0),
       act_dtype_(backend.activation_dtype(kv.spec().dtype)),
+      embedding_scale_{.scale = embedding_scale(spec, kv.spec().dtype)},
       graphs_(backend, comm, limits, kv.spec().block_size),
       on_host_(comm.shares_rows()),
       begins_(static_cast<std::size_t>(share.ranks) + 1) {
@@ -130,8 +139,7 @@ void Transformer::embed(const StepBatch& batch) {
   const Tensor partials = comm_.partials(residual);
   backend_.embed(weights_.embedding(), share_.vocab.begin, batch, partials);
   comm_.reduce(partials, residual);
-  const AdjustParams scale{.scale = static_cast<float>(spec_.embedding_scale)};
-  if (scale.changes()) backend_.adjust(residual, scale);
+  if (embedding_scale_.changes()) backend_.adjust(residual, embedding_scale_);
   if (const PackedMatrix* table = weights_.positions())
     backend_.add_rows(*table, spec_.family->block.position_offset, batch.positions, residual);
   if (weights_.embedding_norm().weight.data())

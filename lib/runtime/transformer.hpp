@@ -80,6 +80,7 @@ class Transformer {
   AttentionHeads heads_;
   std::int64_t first_counted_k_;  ///< of this rank's KV heads: one that a rank before it has too is counted there
   DType act_dtype_;
+  AdjustParams embedding_scale_;
   DecodeGraphs graphs_;
   std::vector<std::int64_t> vocab_widths_;  ///< vocabulary rows of each rank
   bool on_host_;                            ///< device memory is the host's

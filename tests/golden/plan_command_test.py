@@ -253,7 +253,8 @@ class Models(unittest.TestCase):
             self.assertIn(plan["model"]["architecture"], family["architectures"])
             for tensor in plan["tensors"]:
                 told = {part["split"] for part in family["parts"] if tensor["role"] in part["roles"]}
-                self.assertEqual(told, {tensor["split"]}, tensor["name"])
+                self.assertIn(tensor["split"], told, tensor["name"])
+                self.assertLessEqual(len(told), 2 if tensor["role"] == "norm" else 1, tensor["name"])  # norms of all heads are cut
             seen.add(plan["model"]["family"])
         self.assertEqual(seen, set(families), "every family has a small model")
 

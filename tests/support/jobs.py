@@ -27,15 +27,21 @@ def model(name):
 
 
 def names():
-    """All test models at hand."""
-    folders = [MODELS] + [f for f in [SHARED / "models" / "random"] if f.is_dir()]
+    """All test models of this tree; with TPINFER_LONG_TESTS=1 also those that lie beside it."""
+    beside = SHARED / "models" / "random"
+    folders = [MODELS] + [beside] * (os.environ.get("TPINFER_LONG_TESTS") == "1" and beside.is_dir())
     return sorted({p.name for folder in folders for p in folder.iterdir()})
 
 
 def most_ranks(name):
     """Query heads: more ranks than these are refused."""
     config = json.loads((model(name) / "config.json").read_text())
-    return next(config[key] for key in ("num_attention_heads", "n_head", "n_heads") if key in config)
+    return next(config[key] for key in ("num_attention_heads", "n_head", "n_heads", "num_heads") if key in config)
+
+
+def positions(name):
+    config = json.loads((model(name) / "config.json").read_text())
+    return next((config[key] for key in ("max_position_embeddings", "n_positions", "max_seq_len") if key in config), 2048)
 
 
 def golden(name):
