@@ -12,13 +12,13 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import bare_debian
 import jobs
 
 CMAKE, BUILD = (pathlib.Path(word) for word in sys.argv[1:3])
 FILES = ["bin/tpinfer", "share/man/man1/tpinfer.1", "share/bash-completion/completions/tpinfer", "share/zsh/vendor-completions/_tpinfer",
          "share/fish/vendor_completions.d/tpinfer.fish", "share/doc/tpinfer/README.md", "share/doc/tpinfer/copyright",
          "share/tpinfer/configs/greedy.yaml", "share/tpinfer/jobs/chat.yaml", "share/tpinfer/jobs/chat.jsonl", "share/tpinfer/jobs/slurm/srun.sbatch"]
-SUITE = os.environ.get("TPINFER_DEBIAN", "http://deb.debian.org/debian")
 
 
 def checked(*words, **more):
@@ -71,28 +71,18 @@ class Install(unittest.TestCase):
         self.expect_works(self.place / "root" / "usr")
 
     def test_package_on_a_clean_root(self):
-        if not os.environ.get("TPINFER_LONG_TESTS"):
-            self.skipTest("only with TPINFER_LONG_TESTS=1")
-        if os.geteuid() != 0 or not shutil.which("debootstrap"):
-            self.skipTest("needs root and debootstrap")
-        package, root = self.make_package(), self.place / "clean"
-        made = subprocess.run(["debootstrap", "--variant=minbase", "bookworm", str(root), SUITE], capture_output=True, text=True)
-        if made.returncode != 0:
-            self.skipTest(f"debootstrap has no mirror to take packages from: {made.stdout[-300:]}")
-        for kind, folder in (("proc", "proc"), ("tmpfs", "dev/shm")):
-            (root / folder).mkdir(exist_ok=True)
-            checked("mount", "-t", kind, kind, root / folder)
-            self.addCleanup(checked, "umount", root / folder)
+        root = self.place / "clean"
+        bare_debian.make(root)
+        package = self.make_package()
         shutil.copy(package, root / "tmp" / package.name)
         shutil.copytree(jobs.MODELS / "tiny-qwen2-moe", root / "tmp" / "model")
-        quiet = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
-        checked("chroot", root, "apt-get", "install", "-y", "--no-install-recommends", f"/tmp/{package.name}", env=quiet)
-        env = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "MODEL_DIR": "/tmp/model", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        self.assertIn("[OK]", checked("chroot", root, "tpinfer", "info", env=env))
-        run = ("tpinfer", "/usr/share/tpinfer/jobs/chat.yaml", "--set", "output.file=/tmp/chat.h5")
-        checked("chroot", root, *run, env=env)
-        checked("chroot", root, "mpirun", "--oversubscribe", "-np", "2", *run, env=env)
-        self.assertIn("sound", checked("chroot", root, "tpinfer", "verify", "/tmp/chat.h5", env=env))
+        bare_debian.run(root, f"apt-get install -y --no-install-recommends /tmp/{package.name}")
+        env = {"MODEL_DIR": "/tmp/model", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        self.assertIn("[OK]", bare_debian.run(root, "tpinfer info", env))
+        run = "tpinfer /usr/share/tpinfer/jobs/chat.yaml --set output.file=/tmp/chat.h5"
+        bare_debian.run(root, run, env)
+        bare_debian.run(root, f"mpirun --oversubscribe -np 2 {run}", env)
+        self.assertIn("sound", bare_debian.run(root, "tpinfer verify /tmp/chat.h5", env))
 
     def test_the_workflow(self):
         text = (jobs.ROOT / ".github" / "workflows" / "ci.yml").read_text()
