@@ -12,6 +12,7 @@
 #include "core/json.hpp"
 #include "core/text_distance.hpp"
 #include "core/units.hpp"
+#include "output/answer_stats.hpp"
 #include "output/result_names.hpp"
 #include "output/stored_answers.hpp"
 
@@ -20,21 +21,11 @@ namespace {
 
 constexpr std::size_t kPromptCells = 100;
 
-std::size_t count_prompts(const RunResult& r, PromptStatus status) {
-  return static_cast<std::size_t>(std::ranges::count(r.prompts, status, &PromptRow::status));
-}
-
 /// The answers of a prompt; they lie together in the file's order.
 std::span<const AnswerRow> answers_of(const RunResult& r, std::size_t prompt) {
   const auto index = static_cast<std::int64_t>(prompt);
   const auto found = std::ranges::equal_range(r.answers, index, {}, &AnswerRow::prompt_index);
   return {found.begin(), found.end()};
-}
-
-std::uint64_t peak(const RankRow& rank, std::uint64_t RankRow::Memory::*field) {
-  std::uint64_t most = 0;
-  for (const auto& memory : rank.memory) most = std::max(most, memory.*field);
-  return most;
 }
 
 // ---- summary and answers ----
@@ -161,8 +152,8 @@ Json memory_json(const RunResult& r) {
                      {"touched", rank.weights.bytes_touched},
                      {"read", rank.weights.bytes_read},
                      {"owned", rank.weights.bytes_owned},
-                     {"rss_peak", peak(rank, &RankRow::Memory::rss_peak)},
-                     {"anonymous_peak", peak(rank, &RankRow::Memory::anonymous)},
+                     {"rss_peak", peak_of(rank, &RankRow::Memory::rss_peak)},
+                     {"anonymous_peak", peak_of(rank, &RankRow::Memory::anonymous)},
                      {"by_class", classes},
                      {"phases", phases},
                      {"predicted", predicted}});
@@ -181,8 +172,8 @@ void print_memory(const RunResult& r) {
     sum.bytes_owned += w.bytes_owned;
     measured.row({rank_label(rank), format_bytes(w.bytes_planned), format_bytes(w.bytes_touched),
                   format_bytes(w.bytes_read), format_bytes(w.bytes_owned),
-                  format_bytes(peak(rank, &RankRow::Memory::rss_peak)),
-                  format_bytes(peak(rank, &RankRow::Memory::anonymous))});
+                  format_bytes(peak_of(rank, &RankRow::Memory::rss_peak)),
+                  format_bytes(peak_of(rank, &RankRow::Memory::anonymous))});
   }
   measured.row({"all", format_bytes(sum.bytes_planned), format_bytes(sum.bytes_touched), format_bytes(sum.bytes_read),
                 format_bytes(sum.bytes_owned), "", ""});

@@ -14,6 +14,7 @@
 #include "app/cmd_models.hpp"
 #include "app/cmd_plan.hpp"
 #include "app/cmd_render.hpp"
+#include "app/cmd_report.hpp"
 #include "app/cmd_run.hpp"
 #include "app/cmd_schema.hpp"
 #include "app/cmd_show.hpp"
@@ -103,6 +104,15 @@ void add_export(CLI::App& app, ExportCommand& command) {
       ->type_name("FILE");
   app.add_option("--openai-object", command.openai_object, "bodies of openai: chat.completion or text_completion")
       ->check(CLI::IsMember({"chat.completion", "text_completion"}));
+}
+
+void add_report(CLI::App& app, ReportCommand& report) {
+  app.add_option("file", report.file, "a result file, also of a job that runs or has not ended")
+      ->required()
+      ->type_name("FILE");
+  app.add_option("-o,--output", report.output, "the page to write, replaced when it is there; - is standard output")
+      ->required()
+      ->type_name("FILE");
 }
 
 void add_merge(CLI::App& app, MergeCommand& merge) {
@@ -236,6 +246,8 @@ class CommandLine {
     add_verify(add("verify", "is a result file complete and undamaged, and was what was planned loaded?",
                    [this] { return run_verify(verify_); }),
                verify_);
+    add_report(add("report", "a result file as one page with pictures (HTML)", [this] { return run_report(report_); }),
+               report_);
   }
 
   void add_tools() {
@@ -268,6 +280,7 @@ class CommandLine {
   DiffCommand diff_;
   MergeCommand merge_;
   VerifyOptions verify_;
+  ReportCommand report_;
   TokenizeOptions tokenize_;
   RenderOptions render_;
   std::string shell_, progress_ = "auto", color_ = "auto";

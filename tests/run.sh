@@ -6,7 +6,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 all=0
 [ "${1:-}" = "--all" ] && all=1
-bash jobs/install_packages.sh jobs/packages.txt tests/packages.txt
+packages=(jobs/packages.txt tests/packages.txt)
+[ $all -eq 1 ] && packages+=(tests/packages_long.txt)
+bash jobs/install_packages.sh "${packages[@]}"
 . jobs/mpi_env.sh
 export PYTHONDONTWRITEBYTECODE=1
 
