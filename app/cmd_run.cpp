@@ -4,13 +4,14 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <numeric>
 #include <optional>
 #include <string_view>
 #include <thread>
 
+#include "app/environment.hpp"
 #include "app/job_record.hpp"
+#include "app/phase_log.hpp"
 #include "app/run_report.hpp"
 #include "app/run_setup.hpp"
 #include "build_facts.hpp"
@@ -28,11 +29,6 @@ namespace {
 
 constexpr double kSetupTimeout = 24 * 3600;  // s: rank 0 may encode prompts, or a cold disk be read, for long
 
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
-
 /// The run on one rank; phases in order, each agreed on by all ranks before the next.
 class JobRun {
  public:
@@ -43,25 +39,34 @@ class JobRun {
         signals_(signals),
         comm_(mpi.world(kSetupTimeout)),
         start_(std::chrono::steady_clock::now()),
-        created_(utc_now()) {}
+        created_(utc_now()),
+        phases_(comm_->rank(), start_) {}
 
   int run() {
-    together(*comm_, "preparing", [this] { prepare_all(); });
-    share_setup();
+    phases_.time("preparing", [this] { together(*comm_, "preparing", [this] { prepare_all(); }); });
+    phases_.time("sharing the plan", [this] { share_setup(); });
+    phases_.decide(setup_.tell_phases);
     if (options_.dry_run) return report_dry_run();
     form_replicas();
     const auto work = comm_->all_gather(lead() ? static_cast<std::int64_t>(work_) : 0, "what is left to do")[0];
     if (work != static_cast<std::int64_t>(AnswerStore::Work::run)) return end_without_loading();
-    together(*comm_, "starting", [this] {
-      worker_.emplace(setup_, *comm_, group(), replica(), setup_.gpu ? &gpus_->seat(comm_->rank()) : nullptr);
+    phases_.time("starting the device", [this] {
+      together(*comm_, "starting", [this] {
+        worker_.emplace(setup_, *comm_, group(), replica(), setup_.gpu ? &gpus_->seat(comm_->rank()) : nullptr);
+      });
+      worker_->share_reading(group());
     });
-    worker_->share_reading(group());
-    together(*comm_, "loading", [this] { load(); });
-    compare_replicated();
-    build();
-    generate();
-    return finish();
+    phases_.time("loading", [this] { together(*comm_, "loading", [this] { load(); }); });
+    phases_.tell(loaded_text(*worker_));
+    report_loading(*comm_, *worker_, log_);
+    phases_.time("comparing what ranks share", [this] { compare_replicated(); });
+    phases_.time("making cache and buffers", [this] { build(); });
+    phases_.time("answering", [this] { generate(); });
+    return phases_.time("gathering and writing the result", [this] { return finish(); });
   }
+
+  /// Before an error is told.
+  void end_progress() { progress_.reset(); }
 
   Communicator& comm() { return *comm_; }
   /// True while a failure of this rank is not known to the others.
@@ -144,10 +149,13 @@ class JobRun {
   // To stderr from the job's level on; warnings to the result file too.
   void write_log(LogLevel level, const std::string& text) {
     const bool warning = level >= LogLevel::warning;
-    if (warning)
+    if (warning) {
+      if (std::ranges::find(result_.events, text, &EventRow::message) != result_.events.end()) return;
       result_.events.push_back({.time = seconds_since_start(), .rank = 0, .level = "warning", .message = text});
-    if (level >= job_->run.log_level)
-      fmt::print(stderr, "tpinfer: {}{}\n", warning ? options_.errors.warning("warning:") + " " : "", text);
+    }
+    if (level < job_->run.log_level) return;
+    if (progress_) progress_->clear();
+    fmt::print(stderr, "tpinfer: {}{}\n", warning ? options_.errors.warning("warning:") + " " : "", text);
   }
 
   double seconds_since_start() const {
@@ -205,13 +213,14 @@ class JobRun {
   }
 
   void load() {
-    Progress progress(lead() ? options_.progress : ProgressStyle::none);
+    progress_.emplace(lead() ? options_.progress : ProgressStyle::none);
+    const double start = seconds_since_start();
     worker_->load([&](std::uint64_t done, std::uint64_t total) {
       if (asked_.asked() != StopSwitch::Asked::no)
         throw Error(ExitCode::stopped_early, "stopped by a signal while loading", "run the same command to go on");
-      progress.show(static_cast<double>(done) / static_cast<double>(std::max<std::uint64_t>(total, 1)),
-                    fmt::format("loading {} of {} on rank 0", format_bytes(done), format_bytes(total)));
+      show_loading(*progress_, done, total, seconds_since_start() - start);
     });
+    progress_.reset();
   }
 
   void build() {
@@ -255,13 +264,14 @@ class JobRun {
   void lead_run(const GenerationRank& rank) {
     record_->begin(facts());
     StopPlan stop = record_->stop_plan(asked_, seconds_since_start());
-    Progress progress(options_.progress);
+    progress_.emplace(options_.progress);
     const EngineEvents events = record_->events([&](const StepRow& row) {
       series_.add(row);
       worker_->watch_memory();
-      show_progress(progress, record_->book(), row, setup_.kv_blocks * setup_.replicas);
+      show_progress(*progress_, record_->book(), row, setup_.kv_blocks * setup_.replicas);
     });
     lead_job(rank, std::move(prepared_->requests), prepared_->context, stop, events);
+    progress_.reset();
     result_.steps = series_.take();
   }
 
@@ -330,6 +340,8 @@ class JobRun {
   AnsweringContext context_;            ///< there
   std::chrono::steady_clock::time_point start_;
   std::string created_;
+  PhaseLog phases_;
+  std::optional<Progress> progress_;  ///< on rank 0, of the phase at hand
   std::optional<Job> job_;
   Log log_;
   std::optional<Preparation> prepared_;
@@ -368,6 +380,7 @@ int run_job(const RunOptions& options) {
   try {
     return run.run();
   } catch (const std::exception& e) {
+    run.end_progress();
     const auto* error = dynamic_cast<const Error*>(&e);
     const ExitCode code = error ? error->code() : ExitCode::internal;
     if (!run.alone()) {  // every rank is here with the same error

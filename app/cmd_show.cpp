@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <span>
 
+#include "app/show_follow.hpp"
 #include "app/show_stats.hpp"
 #include "app/table.hpp"
 #include "core/error.hpp"
@@ -293,12 +294,14 @@ void print_parts(const ShowOptions& options, const RunResult& r) {
   if (!options.id.empty()) print_prompt(r, find_prompt(r, options), true);
   if (*gap || !options.id.empty()) return;
   print_summary(options, r);
+  if (options.follow) return;
   for (std::size_t i = 0; i < r.prompts.size(); ++i) print_prompt(r, i, false);
 }
 
 }  // namespace
 
 int run_show(const ShowOptions& options) {
+  if (options.follow) follow_job(options.file);
   std::vector<std::string> damage;
   const RunResult result = read_answers(options.file, &damage);
   for (const std::string& sentence : damage) fmt::print(stderr, "tpinfer: warning: {}\n", sentence);

@@ -13,6 +13,7 @@ struct ShowOptions {
   bool errors = false;  ///< prompts without an answer
   bool stats = false;   ///< counts, rates and times
   bool json = false;
+  bool follow = false;  ///< first show how far the job is, until it ends; then no answers unless --id asks for one
 };
 
 /// `tpinfer show`: prints parts of a result file; without a part, a summary and the answers. -> exit code 0; 2 when the

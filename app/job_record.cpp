@@ -1,23 +1,14 @@
 #include "app/job_record.hpp"
 
 #include <chrono>
-#include <cstdlib>
 
+#include "app/environment.hpp"
 #include "app/run_report.hpp"
 #include "output/result_writer.hpp"
 #include "runtime/run_identity.hpp"
 #include "runtime/time_limit.hpp"
 
 namespace tpinfer {
-namespace {
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
-
-}  // namespace
-
 JobRecord::JobRecord(const Job& job, Preparation& prepared, KernelSet kernels, const std::string& created,
                      SignalWatch& signals, const Log& log)
     : job_(job),

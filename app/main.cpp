@@ -80,6 +80,7 @@ void add_show(CLI::App& app, ShowOptions& show) {
   app.add_flag("--plan", show.plan, "which rank holds what");
   app.add_flag("--errors", show.errors, "prompts that failed");
   app.add_flag("--stats", show.stats, "counts, rates and times");
+  app.add_flag("--follow", show.follow, "first show how far the job is, until it ends");
   app.add_flag("--json", show.json, "machine-readable");
 }
 

@@ -1,10 +1,13 @@
 #include "app/run_report.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 
+#include "core/bytes.hpp"
 #include "core/units.hpp"
 
 namespace tpinfer {
@@ -20,19 +23,78 @@ void report_failed(const RunResult& result, const std::string& file) {
     fmt::print(stderr, "tpinfer: error: {} more prompts failed (tpinfer show {} --errors)\n", count - kMost, file);
 }
 
+std::uint64_t read_bytes(const RankWorker& worker) {
+  std::uint64_t bytes = 0;
+  for (const LoadedBytes& loaded : worker.loaded().by_class) bytes += loaded.read;
+  return bytes;
+}
+
+/// Of each rank while that fits into a line, else the range.
+std::string peak_text(const std::vector<RankRow>& ranks) {
+  constexpr std::size_t kMost = 8;
+  std::vector<std::uint64_t> peaks;
+  for (const RankRow& rank : ranks) peaks.push_back(rank.memory.back().rss_peak);
+  if (peaks.size() > kMost) {
+    const auto [least, most] = std::ranges::minmax_element(peaks);
+    return fmt::format("{} to {}, most on rank {}", format_bytes(*least), format_bytes(*most),
+                       ranks[static_cast<std::size_t>(most - peaks.begin())].rank);
+  }
+  std::string text;
+  for (const std::uint64_t peak : peaks) text += (text.empty() ? "" : ", ") + format_bytes(peak);
+  return text;
+}
+
 }  // namespace
 
 void show_progress(Progress& progress, const AnswerBook& book, const StepRow& row, std::int64_t blocks) {
-  const std::size_t all = book.total();
-  const std::size_t ended = book.done() + book.failed();
-  const double share = static_cast<double>(ended) / static_cast<double>(all);
-  // what earlier attempts have done says nothing about the rate of this one
-  const double left =
-      book.ended() > 0 ? row.t * static_cast<double>(book.left()) / static_cast<double>(book.ended()) : 0;
-  progress.show(
-      share, fmt::format("{}/{} prompts | {:.0f} tok/s | {} elapsed | ETA {} | kv {:.0f}% | failed {}", ended, all,
-                         static_cast<double>(book.tokens()) / std::max(row.t, 1e-9), format_clock(row.t),
-                         format_clock(left), 100.0 * row.kv_blocks_used / static_cast<double>(blocks), book.failed()));
+  const auto number = [](std::size_t count) { return static_cast<std::int64_t>(count); };
+  progress.show({.ended = number(book.done() + book.failed()),
+                 .all = number(book.total()),
+                 .failed = number(book.failed()),
+                 .ended_now = number(book.ended()),
+                 .left = number(book.left()),
+                 .tokens = book.tokens(),
+                 .seconds = row.t,
+                 .kv_share = row.kv_blocks_used / static_cast<double>(blocks)});
+}
+
+void show_loading(Progress& progress, std::uint64_t done, std::uint64_t total, double seconds) {
+  const double rate = static_cast<double>(done) / std::max(seconds, 1e-9);
+  const double left = done > 0 ? static_cast<double>(total - std::min(done, total)) / rate : 0;
+  progress.show(static_cast<double>(done) / static_cast<double>(std::max<std::uint64_t>(total, 1)),
+                fmt::format("loading {} of {} on rank 0 | {}/s | ETA {}", format_bytes(done), format_bytes(total),
+                            format_bytes(static_cast<std::uint64_t>(rate)), format_clock(left)));
+}
+
+std::string loaded_text(const RankWorker& worker) {
+  return fmt::format("read {}, owns {} of weights in {} tensors", format_bytes(read_bytes(worker)),
+                     format_bytes(worker.owned_bytes()), worker.loaded().tensors);
+}
+
+void report_loading(Communicator& comm, const RankWorker& worker, const Log& log) {
+  char name[256] = {};
+  ::gethostname(name, sizeof name - 1);
+  ByteWriter mine;
+  mine.put(std::string_view(name));
+  mine.put(read_bytes(worker));
+  mine.put(worker.loaded().seconds);
+  struct Host {
+    std::size_t ranks = 0;
+    std::uint64_t bytes = 0;
+    double seconds = 0;
+  };
+  std::map<std::string, Host> hosts;
+  for (const auto& row : comm.gather(mine.take(), 0, "what was loaded")) {
+    ByteReader from(row);
+    Host& host = hosts[from.get_string()];
+    ++host.ranks;
+    host.bytes += from.get<std::uint64_t>();
+    host.seconds = std::max(host.seconds, from.get<double>());
+  }
+  for (const auto& [host, h] : hosts)
+    log.info("loaded {} in {:.2f} s ({}/s) by {} rank{} on {}", format_bytes(h.bytes), h.seconds,
+             format_bytes(static_cast<std::uint64_t>(static_cast<double>(h.bytes) / std::max(h.seconds, 1e-9))),
+             h.ranks, h.ranks == 1 ? "" : "s", host);
 }
 
 void report_end(const Log& log, const RunResult& result, const AnswerBook& book, const std::string& file) {
@@ -52,10 +114,9 @@ void report_end(const Log& log, const RunResult& result, const AnswerBook& book,
            static_cast<double>(book.tokens()) / std::max(seconds, 1e-9));
   if (book.left() > 0)
     log.info("stopped early: {} prompts are left; run the same command to go on with them", book.left());
-  std::uint64_t peak = 0;
-  for (const RankRow& rank : result.ranks) peak = std::max(peak, rank.memory.back().rss_peak);
-  log.info("results: {}{}; see them with: tpinfer show {}", file,
-           peak > 0 ? fmt::format(" (largest rank: {} resident)", format_bytes(peak)) : "", file);
+  if (!result.ranks.empty())
+    log.info("peak memory of the {}: {}", result.ranks.size() == 1 ? "rank" : "ranks", peak_text(result.ranks));
+  log.info("results: {}; see them with: tpinfer show {}", file, file);
 }
 
 }  // namespace tpinfer

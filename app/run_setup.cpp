@@ -42,6 +42,7 @@ RunSetup make_setup(const Job& job, const Preparation& prepared, const SetupTerm
     if (stops) setup.tokenizer_folder = job.model.tokenizer_path();
   }
   setup.verify_finite = job.model.verify_weights == VerifyWeights::finite;
+  setup.tell_phases = job.run.log_level == LogLevel::debug;
   return setup;
 }
 

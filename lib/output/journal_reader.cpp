@@ -5,86 +5,19 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <tuple>
 #include <unordered_map>
 
+#include "core/bytes.hpp"
+#include "core/file_handle.hpp"
 #include "output/journal_rows.hpp"
+#include "output/journal_window.hpp"
 #include "output/row_codec.hpp"
 
 namespace tpinfer {
 namespace {
 
-constexpr std::size_t kWindowBytes = std::size_t{1} << 20;
 constexpr std::int64_t kMostAttempts = 1'000'000;
-
-/// The file's bytes at any place, mostly read in order.
-class Window {
- public:
-  Window(int fd, std::string name, ExitCode code) : fd_(fd), name_(std::move(name)), code_(code) {
-    struct stat info {};
-    if (::fstat(fd_, &info) != 0) fail(errno);
-    size_ = static_cast<std::uint64_t>(info.st_size);
-  }
-
-  std::uint64_t size() const noexcept { return size_; }
-  /// At most `count` bytes from `offset` on; fewer at the file's end.
-  std::span<const std::byte> at(std::uint64_t offset, std::uint64_t count) {
-    count = std::min(count, size_ - std::min(offset, size_));
-    if (offset < begin_ || offset + count > begin_ + bytes_.size())
-      load(offset, std::max<std::uint64_t>(count, kWindowBytes));
-    const std::uint64_t from = std::min<std::uint64_t>(offset - begin_, bytes_.size());
-    return std::span(bytes_).subspan(static_cast<std::size_t>(from),
-                                     static_cast<std::size_t>(std::min(count, bytes_.size() - from)));
-  }
-  [[noreturn]] void fail(int number) const {
-    throw Error(code_, fmt::format("cannot read {}: {}", name_, system_message(number)));
-  }
-
- private:
-  void load(std::uint64_t offset, std::uint64_t count) {
-    bytes_.resize(static_cast<std::size_t>(std::min(count, size_ - offset)));
-    begin_ = offset;
-    std::size_t done = 0;
-    while (done < bytes_.size()) {
-      const ssize_t n = ::pread(fd_, bytes_.data() + done, bytes_.size() - done, static_cast<off_t>(offset + done));
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) fail(errno);
-      if (n == 0) break;  // cut while it is read
-      done += static_cast<std::size_t>(n);
-    }
-    bytes_.resize(done);
-  }
-
-  int fd_;
-  std::string name_;
-  ExitCode code_;
-  std::uint64_t size_ = 0;
-  std::uint64_t begin_ = 0;  ///< of bytes_ in the file
-  std::vector<std::byte> bytes_;
-};
-
-struct Record {
-  JournalKind kind{};
-  std::uint64_t begin = 0, end = 0;  ///< in the file
-  bool sound = false;
-};
-
-/// The record at `offset`; where there is none the next one, with all between skipped; nothing up to the file's end.
-/// Linear in the file's size: each byte is looked at once for a header, and once inside a payload.
-std::optional<Record> next_record(Window& file, std::uint64_t offset) {
-  for (; offset + kJournalHeaderBytes <= file.size(); ++offset) {
-    const auto bytes = file.at(offset, kJournalHeaderBytes);
-    if (bytes.empty()) return std::nullopt;
-    if (bytes[0] != kJournalMark[0]) continue;
-    const auto header = parse_journal_header(bytes, offset);
-    if (!header) continue;
-    const std::uint64_t begin = offset + kJournalHeaderBytes;
-    if (header->bytes > file.size() - begin) return std::nullopt;
-    const auto payload = file.at(begin, header->bytes);
-    const bool sound = payload.size() == header->bytes && journal_payload_hash(payload, offset) == header->hash;
-    return Record{header->kind, offset, begin + header->bytes, sound};
-  }
-  return std::nullopt;
-}
 
 /// Takes the records one by one.
 class Content {
@@ -93,6 +26,21 @@ class Content {
 
   JournalContent content;
   bool has_head = false;
+  std::uint64_t tokens = 0;       ///< of the last attempt's answers
+  double seconds = 0;             ///< from its beginning to its last answer
+  std::int64_t ended_before = 0;  ///< prompts that had ended then
+  bool attempt_has_ended = false;
+
+  /// Prompts that are done and that have failed.
+  std::pair<std::int64_t, std::int64_t> count() const {
+    std::pair<std::int64_t, std::int64_t> counts;
+    for (const JournalPrompt& prompt : content.prompts)
+      if (prompt.row.status == PromptStatus::failed)
+        ++counts.second;
+      else if (std::cmp_greater_equal(prompt.finished.size(), prompt.samples))
+        ++counts.first;
+    return counts;
+  }
 
   /// Error(internal) for a payload that makes no sense.
   void take(JournalKind kind, std::span<const std::byte> payload) {
@@ -136,9 +84,15 @@ class Content {
     content.about.attempts = std::move(attempts);
     content.job_prompts = attempt.prompts;
     content.attempts = std::max(content.attempts, attempt.number + 1);
+    const auto [done, failed] = count();
+    ended_before = done + failed;
+    tokens = 0;
+    seconds = 0;
+    attempt_has_ended = false;
   }
 
   void take_end(const JournalAttempt& attempt) {
+    attempt_has_ended = true;
     if (!content.about.attempts.empty()) content.about.attempts.back() = attempt.row;
   }
 
@@ -177,6 +131,8 @@ class Content {
     if (std::ranges::find(prompt.finished, row.sample_index) != prompt.finished.end()) return;
     prompt.finished.push_back(row.sample_index);
     content.attempts = std::max(content.attempts, row.attempt + 1);
+    tokens += row.token_ids.size();
+    seconds = std::max(seconds, row.t_finished);
     if (rows_ == JournalRows::none) return;
     row.prompt_index = &prompt - content.prompts.data();
     content.answers.push_back(std::move(row));
@@ -204,7 +160,7 @@ class Content {
   std::unordered_map<std::uint32_t, std::size_t> by_number_;
 };
 
-void check_preamble(Window& file, const std::string& name, ExitCode code) {
+void check_preamble(JournalWindow& file, const std::string& name, ExitCode code) {
   const auto version = journal_version(file.at(0, kJournalPreambleBytes));
   if (!version)
     throw Error(code, fmt::format("{}: it is no journal of tpinfer", name), "remove it or give another output.file");
@@ -221,40 +177,78 @@ bool is_torn_preamble(std::span<const std::byte> bytes) {
          (bytes.size() < whole.size() && std::ranges::equal(bytes, std::span(whole).first(bytes.size())));
 }
 
+/// A journal's records, taken as far as they go; more when there are more.
+class Reading {
+ public:
+  Reading(int fd, const std::string& name, JournalRows rows, ExitCode code)
+      : content(rows), file_(fd, name, code), name_(name), code_(code) {}
+
+  Content content;
+  std::vector<std::string> damage;
+
+  /// False while the file has not even a whole preamble.
+  bool go_on() {
+    if (end_ == 0) {
+      if (is_torn_preamble(file_.at(0, kJournalPreambleBytes))) return false;
+      check_preamble(file_, name_, code_);
+      end_ = offset_ = kJournalPreambleBytes;
+      first_ = first_bytes();
+    }
+    while (const auto record = next_journal_record(file_, offset_)) {
+      offset_ = record->end;
+      if (record->sound) take(*record);
+    }
+    offset_ = end_;  // what follows may be a record that was being written
+    return true;
+  }
+  /// The file as it is now; false when it is no longer one that begins with what was read.
+  bool look_again() {
+    file_.look_again();
+    return file_.size() >= end_ && first_bytes() == first_;
+  }
+  /// Of the last sound record.
+  std::uint64_t end() const noexcept { return end_; }
+
+ private:
+  void take(const JournalRecord& record) {
+    if (record.begin != end_) note(end_, record.begin, "");
+    end_ = record.end;
+    try {
+      content.take(record.kind,
+                   file_.at(record.begin + kJournalHeaderBytes, record.end - record.begin - kJournalHeaderBytes));
+    } catch (const Error& e) {
+      note(record.begin, record.end, fmt::format(" ({})", e.what()));
+    }
+  }
+  void note(std::uint64_t begin, std::uint64_t end, std::string_view what) {
+    damage.push_back(
+        fmt::format("{}: bytes {} to {} are damaged{}: their answers are missing", name_, begin, end, what));
+  }
+  // with the header of the head, which has its hash
+  std::uint64_t first_bytes() {
+    return end_ == 0 ? 0 : hash_bytes(file_.at(0, kJournalPreambleBytes + kJournalHeaderBytes));
+  }
+
+  JournalWindow file_;
+  std::string name_;
+  ExitCode code_;
+  std::uint64_t offset_ = 0, end_ = 0;
+  std::uint64_t first_ = 0;
+};
+
 }  // namespace
 
 std::optional<JournalContent> read_journal(int fd, const std::filesystem::path& path, JournalRows rows, ExitCode code) {
   const std::string name = path.string();
-  Window file(fd, name, code);
-  if (is_torn_preamble(file.at(0, kJournalPreambleBytes))) return std::nullopt;
-  check_preamble(file, name, code);
-  Content content(rows);
-  std::vector<std::string> damage;
-  const auto note = [&](std::uint64_t begin, std::uint64_t end, std::string_view what) {
-    damage.push_back(
-        fmt::format("{}: bytes {} to {} are damaged{}: their answers are missing", name, begin, end, what));
-  };
-  std::uint64_t offset = kJournalPreambleBytes;
-  std::uint64_t sound_end = offset;
-  while (const auto record = next_record(file, offset)) {
-    offset = record->end;
-    if (!record->sound) continue;
-    if (record->begin != sound_end) note(sound_end, record->begin, "");
-    sound_end = record->end;
-    try {
-      content.take(record->kind,
-                   file.at(record->begin + kJournalHeaderBytes, record->end - record->begin - kJournalHeaderBytes));
-    } catch (const Error& e) {
-      note(record->begin, record->end, fmt::format(" ({})", e.what()));
-    }
-  }
-  if (!content.has_head && sound_end == kJournalPreambleBytes) return std::nullopt;
-  if (!content.has_head)
+  Reading reading(fd, name, rows, code);
+  if (!reading.go_on()) return std::nullopt;
+  if (!reading.content.has_head && reading.end() == kJournalPreambleBytes) return std::nullopt;
+  if (!reading.content.has_head)
     throw Error(code, fmt::format("{}: its head is damaged, so that nobody can tell what its answers belong to", name),
                 "begin anew with --overwrite");
-  JournalContent out = content.finish();
-  out.end = sound_end;
-  out.damage = std::move(damage);
+  JournalContent out = reading.content.finish();
+  out.end = reading.end();
+  out.damage = std::move(reading.damage);
   return out;
 }
 
@@ -262,6 +256,52 @@ std::optional<JournalContent> read_journal(const std::filesystem::path& file, Jo
   const FileHandle fd(::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (!fd) throw Error(code, fmt::format("cannot read {}: {}", file.string(), system_message(errno)));
   return read_journal(fd.get(), file, rows, code);
+}
+
+struct JournalFollower::State {
+  FileHandle fd;
+  Reading reading;
+};
+
+JournalFollower::JournalFollower(std::filesystem::path file) : file_(std::move(file)) {}
+JournalFollower::~JournalFollower() = default;
+
+bool JournalFollower::look() {
+  struct stat there {};
+  struct stat mine {};
+  if (::stat(file_.c_str(), &there) != 0) {
+    if (errno == ENOENT) return false;
+    throw Error(ExitCode::input, fmt::format("cannot read {}: {}", file_.string(), system_message(errno)));
+  }
+  const bool same = state_ && ::fstat(state_->fd.get(), &mine) == 0 && mine.st_ino == there.st_ino &&
+                    mine.st_dev == there.st_dev && state_->reading.look_again();
+  if (!same) {
+    FileHandle fd(::open(file_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    if (!fd && errno == ENOENT) return false;
+    if (!fd) throw Error(ExitCode::input, fmt::format("cannot read {}: {}", file_.string(), system_message(errno)));
+    const int number = fd.get();
+    state_ = std::make_unique<State>(
+        State{std::move(fd), Reading(number, file_.string(), JournalRows::none, ExitCode::input)});
+  }
+  Reading& reading = state_->reading;
+  reading.go_on();
+  const Content& content = reading.content;
+  std::tie(progress_.done, progress_.failed) = content.count();
+  progress_.ended_before = content.ended_before;
+  progress_.prompts = content.content.job_prompts;
+  progress_.tokens = content.tokens;
+  progress_.seconds = content.seconds;
+  progress_.attempt_has_ended = content.attempt_has_ended;
+  progress_.base = content.content.head.base;
+  return true;
+}
+
+bool JournalFollower::held() const {
+  if (!state_) return false;
+  struct flock whole {};
+  whole.l_type = F_RDLCK;
+  whole.l_whence = SEEK_SET;
+  return ::fcntl(state_->fd.get(), F_OFD_GETLK, &whole) != 0 || whole.l_type != F_UNLCK;
 }
 
 RunResult to_result(JournalContent content) {

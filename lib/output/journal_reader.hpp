@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,6 +40,39 @@ enum class JournalRows : std::uint8_t { all, answers, none };
 /// has another version.
 std::optional<JournalContent> read_journal(int fd, const std::filesystem::path& name, JournalRows rows, ExitCode code);
 std::optional<JournalContent> read_journal(const std::filesystem::path& file, JournalRows rows, ExitCode code);
+
+/// How far a job is, by its journal.
+struct JournalProgress {
+  std::int64_t prompts = 0;       ///< of the whole job
+  std::int64_t done = 0;          ///< with all of their answers, in the journal
+  std::int64_t failed = 0;        ///< likewise
+  std::int64_t ended_before = 0;  ///< of these, before the last attempt
+  std::uint64_t tokens = 0;       ///< of the last attempt's answers
+  double seconds = 0;             ///< from the last attempt's beginning to its last answer
+  bool attempt_has_ended = false;
+  std::string base;  ///< run_id of the result file whose answers count too; empty: none
+};
+
+/// Follows a journal while a job writes it; reads each record once.
+class JournalFollower {
+ public:
+  explicit JournalFollower(std::filesystem::path file);
+  ~JournalFollower();
+  JournalFollower(const JournalFollower&) = delete;
+  JournalFollower& operator=(const JournalFollower&) = delete;
+
+  /// Takes what has come since the last look; false when there is no journal (any more). Error(input) as read_journal.
+  bool look();
+  const JournalProgress& progress() const noexcept { return progress_; }
+  /// Whether a job has it open; true as well where the file system can not tell.
+  bool held() const;
+
+ private:
+  struct State;
+  std::filesystem::path file_;
+  std::unique_ptr<State> state_;
+  JournalProgress progress_;
+};
 
 /// The answers of a journal as a result whose state is partial; ranks, steps and the plan's tables are empty.
 RunResult to_result(JournalContent content);

@@ -56,6 +56,11 @@ class HeldRows : public RowSource {
 
 }  // namespace
 
+AnswerFiles answer_files(const fs::path& file) {
+  const fs::path named = without_suffix(file);
+  return named.empty() ? AnswerFiles{file, journal_of(file)} : AnswerFiles{named, file};
+}
+
 Kinship kinship(const RunResult& result, const JournalHead& head) {
   if (result.run_id == head.run_id) return Kinship::built;
   if (!head.base.empty() && result.run_id == head.base) return Kinship::base;
@@ -98,9 +103,7 @@ RunResult merge(RunResult result, JournalContent journal) {
 }
 
 RunResult read_answers(const fs::path& file, std::vector<std::string>* damage, JournalRows rows) {
-  const fs::path named = without_suffix(file);
-  const fs::path result_file = named.empty() ? file : named;
-  const fs::path journal_file = named.empty() ? journal_of(file) : file;
+  const auto [result_file, journal_file] = answer_files(file);
   if (!is_there(journal_file)) return read_result_file(result_file);
   std::optional<JournalContent> journal = read_journal(journal_file, rows, ExitCode::input);
   if (journal && damage) *damage = journal->damage;
@@ -115,7 +118,7 @@ RunResult read_answers(const fs::path& file, std::vector<std::string>* damage, J
       if (result.state == RunState::complete) return result;
       [[fallthrough]];
     case Kinship::base: return merge(std::move(result), std::move(*journal));
-    default: return named.empty() ? std::move(result) : to_result(std::move(*journal));
+    default: return file == result_file ? std::move(result) : to_result(std::move(*journal));
   }
 }
 

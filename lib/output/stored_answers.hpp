@@ -21,6 +21,13 @@ enum class Kinship : std::uint8_t {
 };
 Kinship kinship(const RunResult& result, const JournalHead& head);
 
+/// Where the answers are that are kept under a name.
+struct AnswerFiles {
+  std::filesystem::path result, journal;
+};
+/// `file`: the result file or its journal.
+AnswerFiles answer_files(const std::filesystem::path& file);
+
 /// Result and journal as one: the result's rows first, what both have once, attempts in order. Both must be there and
 /// of kin (built or base).
 RunResult merge(RunResult result, JournalContent journal);

@@ -31,6 +31,9 @@ class RankWorker {
   void share_reading(Communicator& comm);
   /// Reads this rank's slices. Error(internal) when it owns more than 1.1 times what was planned; names the classes.
   void load(const LoadProgress& progress);
+  /// Of the loading.
+  const LoadReport& loaded() const { return report_; }
+  std::uint64_t owned_bytes() const { return weights_->bytes(); }
   /// Collective: compares what several ranks hold alike (replicated tensors, K and V heads that ranks share);
   /// Error(input) with tensor and ranks when one read other bytes.
   void compare_replicated(Communicator& comm) const;

@@ -34,6 +34,7 @@ std::vector<std::byte> encode_setup(const RunSetup& setup, const ModelText& text
   w.put(setup.any_order);
   w.put(setup.gpu_graphs);
   w.put(setup.verify_finite);
+  w.put(setup.tell_phases);
   return w.take();
 }
 
@@ -70,6 +71,7 @@ RunSetup decode_setup(std::span<const std::byte> bytes) {
   setup.any_order = r.get<bool>();
   setup.gpu_graphs = r.get<bool>();
   setup.verify_finite = r.get<bool>();
+  setup.tell_phases = r.get<bool>();
   return setup;
 }
 

@@ -38,6 +38,7 @@ struct RunSetup {
   bool any_order = false;        ///< GPU: products may depend on the rows of a batch
   bool gpu_graphs = true;        ///< GPU: decode steps run from recorded graphs
   bool verify_finite = false;    ///< refuse weights that are NaN or infinite
+  bool tell_phases = false;      ///< each rank tells what it does (run.log_level: debug)
 };
 
 /// The setup as rank 0 broadcasts it; each rank resolves the model itself from `text`.
