@@ -44,7 +44,7 @@ std::string bar_line(int percent, const std::string& text, std::size_t columns) 
   constexpr std::size_t kLongest = 24, kShortest = 8, kAround = 8;  // brackets, percentage, blanks
   const std::size_t used = text.size() + kAround;
   const std::size_t width = columns > used ? std::min(kLongest, columns - used) : 0;
-  if (width < kShortest) return one_line(fmt::format("{:3}% {}", percent, text), columns);
+  if (width < kShortest) return one_line(fmt::format("{}% {}", percent, text), columns);
   const auto filled = width * static_cast<std::size_t>(percent) / 100;
   return fmt::format("[{}{}] {:3}% {}", std::string(filled, '='), std::string(width - filled, ' '), percent, text);
 }

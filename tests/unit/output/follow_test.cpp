@@ -1,0 +1,122 @@
+#include <fstream>
+
+#include "app/progress.hpp"
+#include "output/journal.hpp"
+#include "output/journal_reader.hpp"
+#include "scratch.hpp"
+
+namespace tpinfer::test {
+namespace {
+
+class Follow : public Scratch {
+ protected:
+  void SetUp() override {
+    Scratch::SetUp();
+    file_ = folder_ / "a.h5.journal";
+  }
+  /// Prompts of two samples each; the last one fails, the one before lacks an answer.
+  void write(const std::string& run_id, int prompts, std::int32_t attempts = 1) {
+    Journal journal(JournalFile(file_, 0), {}, 0);
+    JournalHead head;
+    head.run_id = run_id;
+    journal.begin(head);
+    for (std::int32_t attempt = 0; attempt < attempts; ++attempt) {
+      journal.begin_attempt({.number = attempt, .prompts = 100, .row = {}}, {});
+      for (int i = 0; i < prompts; ++i) {
+        PromptRow prompt;
+        prompt.id = fmt::format("{} {} {}", run_id, attempt, i);
+        const auto number = journal.add_prompt(prompt, 2);
+        AnswerRow answer;
+        answer.attempt = attempt;
+        answer.token_ids = {1, 2, 3};
+        answer.t_finished = i + 1;
+        journal.add_answer(number, answer);
+        answer.sample_index = 1;
+        if (i < prompts - 2) journal.add_answer(number, answer);
+        if (i == prompts - 1) journal.add_failed(number, "no");
+      }
+      journal.end_attempt({.number = attempt, .prompts = 100, .row = {}});
+    }
+  }
+  void append(std::string_view bytes) const { std::ofstream(file_, std::ios::binary | std::ios::app) << bytes; }
+
+  std::filesystem::path file_;
+};
+
+std::string text(const JournalProgress& p) {
+  return fmt::format("{} of {}, {} failed, {} before, {} tokens in {} s, {}", p.done, p.prompts, p.failed,
+                     p.ended_before, p.tokens, p.seconds, p.attempt_has_ended ? "ended" : "running");
+}
+
+TEST_F(Follow, CountsTheLastAttemptAndWhatWasBefore) {
+  JournalFollower follower(file_);
+  EXPECT_FALSE(follower.look());
+  write("run", 10);
+  ASSERT_TRUE(follower.look());
+  EXPECT_EQ(text(follower.progress()), "8 of 100, 1 failed, 0 before, 54 tokens in 10 s, ended");
+  write("other", 20, 2);  // longer, in the same file
+  ASSERT_TRUE(follower.look());
+  EXPECT_EQ(text(follower.progress()), "36 of 100, 2 failed, 19 before, 114 tokens in 20 s, ended");
+  write("short", 3);
+  ASSERT_TRUE(follower.look());
+  EXPECT_EQ(text(follower.progress()), "1 of 100, 1 failed, 0 before, 12 tokens in 3 s, ended");
+  std::filesystem::remove(file_);
+  EXPECT_FALSE(follower.look());
+}
+
+TEST_F(Follow, AGrowingFileIsReadAsAWholeOne) {
+  write("run", 5, 2);
+  const std::string whole = slurp(file_);
+  spit(file_, "");
+  JournalFollower follower(file_);
+  std::size_t at = 0;
+  for (std::size_t step = 1; at < whole.size(); step = step * 7 % 61 + 1) {
+    append(std::string_view(whole).substr(at, step));
+    at = std::min(at + step, whole.size());
+    ASSERT_TRUE(follower.look());
+    JournalFollower fresh(file_);
+    ASSERT_TRUE(fresh.look());
+    ASSERT_EQ(text(follower.progress()), text(fresh.progress())) << at;
+  }
+  EXPECT_EQ(text(follower.progress()), "6 of 100, 2 failed, 4 before, 24 tokens in 5 s, ended");
+}
+
+TEST_F(Follow, ARecordWhoseBytesComeLateIsTakenThen) {
+  write("run", 3);
+  const std::string whole = slurp(file_);
+  std::string late = whole;
+  late.back() = static_cast<char>(~late.back());
+  spit(file_, late);
+  JournalFollower follower(file_);
+  ASSERT_TRUE(follower.look());
+  EXPECT_EQ(text(follower.progress()), "1 of 100, 1 failed, 0 before, 12 tokens in 3 s, running");
+  spit(file_, whole);
+  ASSERT_TRUE(follower.look());
+  EXPECT_EQ(text(follower.progress()), "1 of 100, 1 failed, 0 before, 12 tokens in 3 s, ended");
+}
+
+TEST_F(Follow, TellsWhetherAJobHasTheJournal) {
+  JournalFollower follower(file_);
+  {
+    Journal journal(JournalFile(file_, 0), {}, 0);
+    journal.begin({});
+    ASSERT_TRUE(follower.look());
+    EXPECT_TRUE(follower.held());
+  }
+  ASSERT_TRUE(follower.look());
+  EXPECT_FALSE(follower.held());
+}
+
+TEST(BarLine, FitsTheTerminal) {
+  const std::string text = "1/2 prompts | 5 tok/s";
+  EXPECT_EQ(bar_line(50, text, 80), "[============            ]  50% " + text);
+  EXPECT_EQ(bar_line(100, text, 39), "[==========] 100% " + text);
+  EXPECT_EQ(bar_line(50, text, 37), "[====    ]  50% " + text);
+  EXPECT_EQ(bar_line(50, text, 36), "50% " + text);
+  EXPECT_EQ(bar_line(50, text, 15), "50% 1/2 prompt…");
+  for (std::size_t columns = 1; columns < 100; ++columns)
+    EXPECT_LE(bar_line(7, text, columns).size(), columns + 2) << columns;  // "…" has three bytes
+}
+
+}  // namespace
+}  // namespace tpinfer::test
