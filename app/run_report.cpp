@@ -9,6 +9,7 @@
 
 #include "core/bytes.hpp"
 #include "core/units.hpp"
+#include "output/answer_stats.hpp"
 
 namespace tpinfer {
 namespace {
@@ -30,10 +31,10 @@ std::uint64_t read_bytes(const RankWorker& worker) {
 }
 
 /// Of each rank while that fits into a line, else the range.
-std::string peak_text(const std::vector<RankRow>& ranks) {
+std::string each_or_range(const std::vector<RankRow>& ranks, std::uint64_t RankRow::Memory::*field) {
   constexpr std::size_t kMost = 8;
   std::vector<std::uint64_t> peaks;
-  for (const RankRow& rank : ranks) peaks.push_back(rank.memory.back().rss_peak);
+  for (const RankRow& rank : ranks) peaks.push_back(peak_of(rank, field));
   if (peaks.size() > kMost) {
     const auto [least, most] = std::ranges::minmax_element(peaks);
     return fmt::format("{} to {}, most on rank {}", format_bytes(*least), format_bytes(*most),
@@ -42,6 +43,14 @@ std::string peak_text(const std::vector<RankRow>& ranks) {
   std::string text;
   for (const std::uint64_t peak : peaks) text += (text.empty() ? "" : ", ") + format_bytes(peak);
   return text;
+}
+
+void report_memory(const Log& log, const std::vector<RankRow>& ranks) {
+  if (ranks.empty()) return;
+  const char* const whose = ranks.size() == 1 ? "rank" : "ranks";
+  log.info("peak memory of the {}: {}", whose, each_or_range(ranks, &RankRow::Memory::rss_peak));
+  const bool gpu = std::ranges::any_of(ranks, [](const RankRow& r) { return r.device_kind != "cpu"; });
+  if (gpu) log.info("of the GPU of the {}: {}", whose, each_or_range(ranks, &RankRow::Memory::device_used));
 }
 
 }  // namespace
@@ -114,8 +123,7 @@ void report_end(const Log& log, const RunResult& result, const AnswerBook& book,
            static_cast<double>(book.tokens()) / std::max(seconds, 1e-9));
   if (book.left() > 0)
     log.info("stopped early: {} prompts are left; run the same command to go on with them", book.left());
-  if (!result.ranks.empty())
-    log.info("peak memory of the {}: {}", result.ranks.size() == 1 ? "rank" : "ranks", peak_text(result.ranks));
+  report_memory(log, result.ranks);
   log.info("results: {}; see them with: tpinfer show {}", file, file);
 }
 

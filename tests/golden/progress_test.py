@@ -150,10 +150,12 @@ class Lines(unittest.TestCase):
 
 class Follow(unittest.TestCase):
     def start(self, place, **more):
-        """A job whose journal is there."""
+        """A job that has begun, or gone on with, its journal."""
+        journal = place.path / "a.h5.journal"
+        before = journal.stat().st_size if journal.exists() else -1
         job = subprocess.Popen(jobs.command(0, "run", job_of(place, **more), "--progress", "none"), env=jobs.ENV, stderr=subprocess.PIPE)
         end = time.monotonic() + 60
-        while not (place.path / "a.h5.journal").exists() and time.monotonic() < end:
+        while (journal.stat().st_size if journal.exists() else -1) == before and time.monotonic() < end:
             time.sleep(0.02)
         return job
 
@@ -190,6 +192,33 @@ class Follow(unittest.TestCase):
             self.assertEqual(r.returncode, 0, r.stderr)
             self.assertIn("Throughput", page.read_text())
             self.assertIn("is known when the job has ended", page.read_text())
+
+    def test_a_job_that_stops_and_goes_on(self):
+        with jobs.Workplace() as place:
+            more = {"count": 60, "tokens": 120, "output": {"if_exists": "resume"}, "run": {"stop_margin": "0.2s"}}
+            job = self.start(place, **more)
+            file = str(place.path / "a.h5")
+            end = time.monotonic() + 60
+            while not re.search(r" [1-9]\d* of", jobs.start(0, "show", file).stdout) and time.monotonic() < end:
+                time.sleep(0.1)
+            job.send_signal(signal.SIGUSR1)
+            self.assertEqual(job.wait(timeout=60), 75, job.stderr.read())
+            job.stderr.close()
+            r = jobs.start(0, "show", file, "--follow")
+            self.assertIn("a.h5.journal: it stopped early; the same command goes on with it", r.stderr)
+            done = int(re.search(r"partial, (\d+) of 60 prompts done", r.stdout)[1])
+            job = self.start(place, **more)
+            r = jobs.start(0, "show", file, "--follow")
+            self.assertEqual(job.wait(timeout=120), 0, job.stderr.read())
+            job.stderr.close()
+            counts = [int(m[2]) for m in LINE.finditer(r.stderr)]
+            self.assertTrue(counts and min(counts) >= done, (done, r.stderr))
+            self.assertIn("complete, 60 of 60 prompts done", r.stdout)
+            # the page has both attempts on one clock, with a mark between them
+            page = place.path / "page.html"
+            self.assertEqual(jobs.start(0, "report", file, "-o", str(page)).returncode, 0)
+            self.assertIn('class="mark"', page.read_text())
+            self.assertIn("2 attempts", page.read_text())
 
     def test_what_has_ended_is_shown_at_once(self):
         with jobs.Workplace() as place:
