@@ -20,6 +20,8 @@ struct PromptProgress {
   double share() const;
   /// "1850/5000 prompts | 2211 tok/s | 00:14:02 elapsed | ETA 00:23:50 | kv 71% | failed 3"
   std::string text() const;
+  /// "1850/5000 | 2211 tok/s | ETA 00:23:50 | kv 71% | failed 3", where there is little room
+  std::string short_text() const;
 };
 
 /// Progress of one phase on stderr: a bar on a terminal; in a file a line at the start, every 30 s and each 5 %.
@@ -32,7 +34,7 @@ class Progress {
 
   /// `share` in [0, 1]; `text` without the percentage.
   void show(double share, const std::string& text);
-  void show(const PromptProgress& prompts) { show(prompts.share(), prompts.text()); }
+  void show(const PromptProgress& prompts);
   /// Takes a bar off the screen so that something else can be written there; the next show() draws it again.
   void clear();
   /// Ends a bar's line.
@@ -40,6 +42,7 @@ class Progress {
 
  private:
   bool due(double share);
+  void draw(const std::string& bar);
 
   ProgressStyle style_;
   std::chrono::steady_clock::time_point last_;
@@ -50,5 +53,7 @@ class Progress {
 /// A bar with its percentage and text in at most `columns` cells: the bar gets shorter first, then goes, then the text
 /// is cut.
 std::string bar_line(int percent, const std::string& text, std::size_t columns);
+/// Likewise; the short text where the other one leaves no room for a bar.
+std::string bar_line(const PromptProgress& prompts, std::size_t columns);
 
 }  // namespace tpinfer

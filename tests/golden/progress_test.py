@@ -83,7 +83,7 @@ class Bar(unittest.TestCase):
             terminal.resize(30)
             terminal.end()
             self.assertEqual(terminal.process.returncode, 0, terminal.text())
-            bars = [b for b in terminal.bars() if "prompts" in b[1]]
+            bars = [b for b in terminal.bars() if "48" in b[1]]
             wide, narrow = [b for c, b in bars if c == 100], [b for c, b in bars if c == 30]
             self.assertTrue(any(re.match(r"\[=* *\] +\d+% \d+/48 prompts", b) for b in wide), bars[:5])
             self.assertGreater(len(narrow), 3)
@@ -178,7 +178,7 @@ class Follow(unittest.TestCase):
             job = self.start(place, count=400)
             terminal = Terminal(100).start([jobs.TPINFER, "show", str(place.path / "a.h5"), "--follow"])
             end = time.monotonic() + 60
-            while not any(re.search(r" [1-9]\d*/400 prompts", bar) for _, bar in terminal.bars()) and time.monotonic() < end:
+            while not any(re.search(r" [1-9]\d*/400 ", bar) for _, bar in terminal.bars()) and time.monotonic() < end:
                 time.sleep(0.05)
             job.send_signal(signal.SIGKILL)
             job.wait(timeout=60)

@@ -111,11 +111,18 @@ TEST(BarLine, FitsTheTerminal) {
   const std::string text = "1/2 prompts | 5 tok/s";
   EXPECT_EQ(bar_line(50, text, 80), "[============            ]  50% " + text);
   EXPECT_EQ(bar_line(100, text, 39), "[==========] 100% " + text);
-  EXPECT_EQ(bar_line(50, text, 37), "[====    ]  50% " + text);
-  EXPECT_EQ(bar_line(50, text, 36), "50% " + text);
+  EXPECT_EQ(bar_line(50, text, 34), "[==   ]  50% " + text);
+  EXPECT_EQ(bar_line(50, text, 33), "50% " + text);
   EXPECT_EQ(bar_line(50, text, 15), "50% 1/2 prompt…");
   for (std::size_t columns = 1; columns < 100; ++columns)
     EXPECT_LE(bar_line(7, text, columns).size(), columns + 2) << columns;  // "…" has three bytes
+  PromptProgress prompts;
+  prompts = {.ended = 1850, .all = 5000, .failed = 3, .ended_now = 850, .left = 3150, .tokens = 22110, .seconds = 10};
+  EXPECT_EQ(prompts.text(), "1850/5000 prompts | 2211 tok/s | 00:00:10 elapsed | ETA 00:00:37 | failed 3");
+  prompts.kv_share = 0.71;
+  EXPECT_EQ(bar_line(prompts, 99),
+            "[==     ]  37% 1850/5000 prompts | 2211 tok/s | 00:00:10 elapsed | ETA 00:00:37 | kv 71% | failed 3");
+  EXPECT_EQ(bar_line(prompts, 79), "[=====         ]  37% 1850/5000 | 2211 tok/s | ETA 00:00:37 | kv 71% | failed 3");
 }
 
 }  // namespace
