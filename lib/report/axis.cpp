@@ -38,7 +38,7 @@ double round_step(double least) {
 }
 
 std::string number(double value) {
-  if (value >= 1e4) return format_count(static_cast<std::uint64_t>(std::min(std::llround(value), 1LL << 60)));
+  if (value >= 1e4) return format_count(static_cast<std::uint64_t>(std::llround(std::min(value, 1e18))));
   return fmt::format("{:.6g}", value);
 }
 

@@ -40,6 +40,7 @@ std::string what_was_asked(const PromptRow& prompt) {
 }
 
 std::string duration(double seconds) {
+  seconds = std::min(positive(seconds), 1e9);
   return seconds < 120 ? fmt::format("{:.1f} s", seconds) : format_clock(seconds);
 }
 

@@ -30,7 +30,9 @@ std::vector<Point> token_rate(const RunResult& r, const Timeline& timeline, std:
   if (timeline.end <= 0 || r.answers.empty()) return {};
   const double width = timeline.end / static_cast<double>(bins);
   std::vector<double> tokens(bins, 0);
-  const auto bin_of = [&](double t) { return std::min(static_cast<std::size_t>(positive(t) / width), bins - 1); };
+  const auto bin_of = [&](double t) {
+    return static_cast<std::size_t>(std::min(positive(t) / width, static_cast<double>(bins - 1)));
+  };
   for (const AnswerRow& answer : r.answers) {
     if (answer.token_ids.empty()) continue;
     const double first = timeline.at(answer.attempt, answer.t_first_token);

@@ -107,6 +107,19 @@ TEST_F(Follow, TellsWhetherAJobHasTheJournal) {
   EXPECT_FALSE(follower.held());
 }
 
+TEST(ProgressBar, MakesRoomForMessages) {
+  ::testing::internal::CaptureStderr();
+  {
+    Progress progress(ProgressStyle::bar);
+    progress.show(0.5, "x");
+    progress.clear();
+    progress.clear();
+    progress.show(1, "y");
+  }
+  const std::string half = "\r[============            ]  50% x\x1b[K", none = "\r\x1b[K";
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), half + none + "\r[========================] 100% y\x1b[K\n");
+}
+
 TEST(BarLine, FitsTheTerminal) {
   const std::string text = "1/2 prompts | 5 tok/s";
   EXPECT_EQ(bar_line(50, text, 80), "[============            ]  50% " + text);

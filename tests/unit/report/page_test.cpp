@@ -2,7 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <regex>
+#include <cmath>
+#include <set>
 
 #include "sample_result.hpp"
 
@@ -17,6 +18,19 @@ void expect_has(const std::string& page, const std::string& part) {
 }
 void expect_lacks(const std::string& page, const std::string& part) {
   EXPECT_EQ(page.find(part), std::string::npos) << part;
+}
+
+/// Names, without the slash of a closing one, and attributes of all tags, up to the first ">" whatever stands before
+/// it.
+std::vector<std::pair<std::string, std::string>> tags_of(const std::string& page) {
+  std::vector<std::pair<std::string, std::string>> tags;
+  for (std::size_t at = page.find('<'); at != std::string::npos; at = page.find('<', at + 1)) {
+    const std::string tag = page.substr(at + 1, page.find('>', at) - at - 1);
+    const std::size_t begin = tag.starts_with("/") ? 1 : 0;
+    const std::size_t end = std::min(tag.find_first_of(" /\n", begin), tag.size());
+    tags.emplace_back(tag.substr(begin, end - begin), tag.substr(end));
+  }
+  return tags;
 }
 
 /// Every text of a result that may come from outside.
@@ -57,17 +71,21 @@ TEST(ReportPage, NothingFromOutsideBecomesMarkup) {
   const std::string page = report_page(r, kHostile);
   for (const char* word : {"<script", "<img", "</svg></style>", "\x1B"}) expect_lacks(page, word);
   // tags are the page's own, and have no handlers
-  const std::regex tag("<(/?[A-Za-z0-9]+)([^<>]*)>");
-  const std::regex own(
-      "/?(html|head|meta|title|link|style|body|header|h1|h2|h3|span|nav|a|main|section|div|b|i|small|dl|dt|dd|p|ul|li|"
-      "figure|figcaption|svg|desc|path|text|rect|circle|table|thead|tbody|tr|th|td|bdi|details|summary|pre|footer)");
-  const std::string body = page.substr(page.find("</style>") + 8);
-  int seen = 0;
-  for (std::sregex_iterator it(body.begin(), body.end(), tag), none; it != none; ++it, ++seen) {
-    EXPECT_TRUE(std::regex_match((*it)[1].str(), own)) << it->str();
-    EXPECT_FALSE(std::regex_search((*it)[2].str(), std::regex("\\bon[a-z]+=|href=\"[^#]|src="))) << it->str();
+  const std::set<std::string> own{"html", "head",    "meta",    "title",      "link",  "style", "body", "header",
+                                  "h1",   "h2",      "h3",      "span",       "nav",   "a",     "main", "section",
+                                  "div",  "b",       "i",       "small",      "dl",    "dt",    "dd",   "p",
+                                  "ul",   "li",      "figure",  "figcaption", "svg",   "desc",  "path", "text",
+                                  "rect", "circle",  "table",   "thead",      "tbody", "tr",    "th",   "td",
+                                  "bdi",  "details", "summary", "pre",        "footer"};
+  const auto tags = tags_of(page.substr(page.find("</style>")));
+  EXPECT_GT(tags.size(), 200U);
+  for (const auto& [name, rest] : tags) {
+    EXPECT_TRUE(own.contains(name)) << name << rest;
+    EXPECT_EQ(rest.find(" on"), std::string::npos) << rest;
+    EXPECT_EQ(rest.find("src="), std::string::npos) << rest;
+    const auto link = rest.find("href=\"");
+    EXPECT_TRUE(link == std::string::npos || rest[link + 6] == '#') << rest;
   }
-  EXPECT_GT(seen, 200);
 }
 
 TEST(ReportPage, NeedsNothingFromElsewhere) {
@@ -104,8 +122,11 @@ TEST(ReportPage, AResultWithoutRowsAndOneOfNonsenseMakePages) {
   for (auto& s : r.plan_slices) s.tensor = i++ % 2 ? -1 : 10'000, s.axis = 40, s.rank = -3;
   for (auto& a : r.answers) a.prompt_index = i++ % 2 ? -1 : 10'000;
   const std::string page = report_page(r, "a.h5");
-  const std::string body = page.substr(page.find("</style>"));
-  EXPECT_FALSE(std::regex_search(body, std::regex("[\" ML](-?nan|-?inf)"))) << body;
+  for (const auto& [name, rest] : tags_of(page.substr(page.find("</style>"))))
+    if (name == "path" || name == "rect" || name == "text" || name == "svg") {
+      EXPECT_EQ(rest.find("nan"), std::string::npos) << name << rest;
+      EXPECT_EQ(rest.find("inf"), std::string::npos) << name << rest;
+    }
 }
 
 TEST(ReportPage, SizeDoesNotGrowWithThePrompts) {
