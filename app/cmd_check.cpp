@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "app/jsonl_copy.hpp"
 #include "backend/factory.hpp"
 #include "core/units.hpp"
 #include "memory/machine_memory.hpp"
@@ -75,6 +76,7 @@ class CheckCommand {
     const std::uint64_t share = job_.memory.cpu_memory_limit.value_or(fair_share(usable_memory(), ranks_));
     const std::vector<std::uint64_t> budgets(static_cast<std::size_t>(ranks_), share);
     prepared_ = prepare(job_, budgets, Device::cpu, log, [this](Part part, const Error& e) { add(part, e); });
+    attempt(Part::output, [&] { check_jsonl_place(job_); });
     attempt(Part::output, [&] { check_output(kernels, log); });
     add_failed_prompts();
   }

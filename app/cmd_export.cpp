@@ -7,13 +7,10 @@
 
 #include "core/error.hpp"
 #include "output/export.hpp"
-#include "output/part_file.hpp"
 #include "output/stored_answers.hpp"
 
 namespace tpinfer {
 namespace {
-
-constexpr std::size_t kBufferBytes = std::size_t{1} << 16;
 
 ExportFormat format_of(const std::string& word) {
   if (word == "csv") return ExportFormat::csv;
@@ -34,21 +31,11 @@ void export_to_stdout(RowSource& rows, const ExportOptions& options) {
   if (std::fflush(stdout) != 0) failed();
 }
 
-void export_to_file(RowSource& rows, const ExportOptions& options, const ExportCommand& command) {
+void refuse_own_source(const ExportCommand& command) {
   std::error_code none;
   if (std::filesystem::equivalent(command.file, command.output, none))
     throw Error(ExitCode::usage, fmt::format("{} is the result file itself", command.output),
                 "name another file for -o");
-  PartFile file(command.output, "file for -o");
-  std::string buffer;
-  export_rows(rows, options, [&](std::string_view lines) {
-    buffer += lines;
-    if (buffer.size() < kBufferBytes) return;
-    file.write(buffer);
-    buffer.clear();
-  });
-  file.write(buffer);
-  file.commit();
 }
 
 }  // namespace
@@ -58,10 +45,12 @@ int run_export(const ExportCommand& command) {
   std::vector<std::string> damage;
   const auto rows = open_answers(command.file, &damage);
   for (const std::string& sentence : damage) fmt::print(stderr, "tpinfer: warning: {}\n", sentence);
-  if (command.output == "-")
+  if (command.output == "-") {
     export_to_stdout(*rows, options);
-  else
-    export_to_file(*rows, options, command);
+  } else {
+    refuse_own_source(command);
+    export_to_file(*rows, options, command.output, "file for -o");
+  }
   return static_cast<int>(ExitCode::ok);
 }
 

@@ -12,6 +12,7 @@
 #include "core/units.hpp"
 #include "memory/machine_memory.hpp"
 #include "runtime/preparation.hpp"
+#include "runtime/shrink.hpp"
 #include "runtime/smallest_change.hpp"
 
 namespace tpinfer {
@@ -155,9 +156,22 @@ class PlanCommand {
       return count;
     }
     count.memory = plan_memory(model.spec, count.plan, terms_);
+    if (!count.memory.fits && job_.memory.on_no_fit == NoFit::shrink) shrink(count);
     if (!count.memory.fits) count.memory.hint = smallest_change(model, terms_, ranks);
     if (!options_.tensors) count.plan.slices.clear();  // the largest part of a plan
     return count;
+  }
+
+  // What the job would do where it does not fit.
+  void shrink(PlannedCount& count) const {
+    const ModelSpec& spec = prepared_.model->spec;
+    const auto engine = shrunk_engine(spec, count.plan, terms_);
+    if (!engine) return;
+    note_.warning("on {} rank{} the job is shrunk to fit: {} (memory.on_no_fit)", count.ranks,
+                  count.ranks == 1 ? "" : "s", engine_changes(terms_.engine, *engine, spec.max_positions));
+    PlanTerms terms = terms_;
+    terms.engine = *engine;
+    count.memory = plan_memory(spec, count.plan, terms);
   }
 
   // The report, and with a cache of the job's own size the prompts that it cannot hold.

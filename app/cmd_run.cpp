@@ -27,6 +27,7 @@
 namespace tpinfer {
 namespace {
 
+constexpr double kStartTimeout = 60;         // s: ranks come out of MPI_Init together, or cannot reach each other
 constexpr double kSetupTimeout = 24 * 3600;  // s: rank 0 may encode prompts, or a cold disk be read, for long
 
 /// The run on one rank; phases in order, each agreed on by all ranks before the next.
@@ -37,12 +38,14 @@ class JobRun {
         mpi_(mpi),
         asked_(asked),
         signals_(signals),
-        comm_(mpi.world(kSetupTimeout)),
+        comm_(mpi.world(kStartTimeout)),
         start_(std::chrono::steady_clock::now()),
         created_(utc_now()),
         phases_(comm_->rank(), start_) {}
 
   int run() {
+    comm_->barrier("the start");
+    comm_ = mpi_.world(kSetupTimeout);
     phases_.time("preparing", [this] { together(*comm_, "preparing", [this] { prepare_all(); }); });
     phases_.time("sharing the plan", [this] { share_setup(); });
     phases_.decide(setup_.tell_phases);
@@ -56,6 +59,10 @@ class JobRun {
       });
       worker_->share_reading(group());
     });
+    if (!setup_.gpu) look_at_cores();
+    if (!setup_.sums.empty())
+      phases_.time("verifying checksums",
+                   [this] { together(*comm_, "verifying checksums", [this] { verify_sums(); }); });
     phases_.time("loading", [this] { together(*comm_, "loading", [this] { load(); }); });
     phases_.tell(loaded_text(*worker_));
     report_loading(*comm_, *worker_, log_);
@@ -113,6 +120,7 @@ class JobRun {
       limit = std::min(limit, setup_.gpu ? budget : job_->memory.cpu_memory_limit.value_or(budget));
     }
     prepared_ = prepare(*job_, limits, setup_.gpu ? Device::cuda : Device::cpu, log_);
+    job_->engine = prepared_->engine;
     setup_ = make_setup(*job_, *prepared_,
                         {.kernel_set = set,
                          .replicas = static_cast<int>(layout_.leaders.size()),
@@ -212,14 +220,34 @@ class JobRun {
     return 0;
   }
 
-  void load() {
-    progress_.emplace(lead() ? options_.progress : ProgressStyle::none);
-    const double start = seconds_since_start();
-    worker_->load([&](std::uint64_t done, std::uint64_t total) {
+  // Cores that a binding leaves idle, or more threads than cores: told, as it only costs time.
+  void look_at_cores() {
+    const auto asked = lead() ? job_->parallel.threads : std::nullopt;
+    for (const std::string& complaint : core_complaints(*comm_, worker_->core_use(), asked))
+      log_.warning("{}", complaint);
+  }
+
+  // Progress of something that a signal may end.
+  LoadProgress shown(std::string_view what) {
+    return [this, what, start = seconds_since_start()](std::uint64_t done, std::uint64_t total) {
       if (asked_.asked() != StopSwitch::Asked::no)
         throw Error(ExitCode::stopped_early, "stopped by a signal while loading", "run the same command to go on");
-      show_loading(*progress_, done, total, seconds_since_start() - start);
-    });
+      show_reading(*progress_, what, done, total, seconds_since_start() - start);
+    };
+  }
+
+  void load() {
+    progress_.emplace(lead() ? options_.progress : ProgressStyle::none);
+    worker_->load(shown("loading"));
+    progress_.reset();
+  }
+
+  // The ranks of a host share its files out.
+  void verify_sums() {
+    progress_.emplace(lead() ? options_.progress : ProgressStyle::none);
+    const auto step = static_cast<std::size_t>(comm_->local_size());
+    for (auto i = static_cast<std::size_t>(comm_->local_rank()); i < setup_.sums.size(); i += step)
+      verify_sum(setup_.sums[i], shown("verifying"));
     progress_.reset();
   }
 

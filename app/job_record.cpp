@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "app/environment.hpp"
+#include "app/jsonl_copy.hpp"
 #include "app/run_report.hpp"
 #include "output/result_writer.hpp"
 #include "runtime/run_identity.hpp"
@@ -24,6 +25,7 @@ void JobRecord::tell_resumed() const {
 }
 
 AnswerStore::Work JobRecord::open() {
+  check_jsonl_place(job_);
   work_ = store_.open(prepared_.prompts, prepared_.requests);
   if (work_ != AnswerStore::Work::nothing) signals_.sync_on_end(store_.journal_fd());
   tell_resumed();
@@ -31,6 +33,7 @@ AnswerStore::Work JobRecord::open() {
 }
 
 void JobRecord::look() {
+  check_jsonl_place(job_);
   store_.look(prepared_.prompts, prepared_.requests);
   tell_resumed();
 }
@@ -66,7 +69,10 @@ StopPlan JobRecord::stop_plan(const StopSwitch& asked, double elapsed) const {
 }
 
 void JobRecord::write(const RunFacts& facts, RunResult& result) {
-  if (work_ == AnswerStore::Work::nothing) return;
+  if (work_ == AnswerStore::Work::nothing) {
+    if (mend_jsonl(job_)) log_.info("{} is made of it", *job_.output.jsonl);
+    return;
+  }
   const bool complete = book_->left() == 0;
   store_.end(utc_now(), complete ? "finished" : "stopped", static_cast<std::int64_t>(book_->ended()));
   describe_run(job_, prepared_, facts, result);
@@ -74,6 +80,7 @@ void JobRecord::write(const RunFacts& facts, RunResult& result) {
   result.prompts = book_->give();
   store_.collect(result);
   write_result_file(job_.output.file, result);
+  write_jsonl(job_);
   signals_.sync_on_end(-1);
   if (complete) store_.remove();
   report_end(log_, result, *book_, job_.output.file);

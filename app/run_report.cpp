@@ -67,11 +67,11 @@ void show_progress(Progress& progress, const AnswerBook& book, const StepRow& ro
                  .kv_share = row.kv_blocks_used / static_cast<double>(blocks)});
 }
 
-void show_loading(Progress& progress, std::uint64_t done, std::uint64_t total, double seconds) {
+void show_reading(Progress& progress, std::string_view what, std::uint64_t done, std::uint64_t total, double seconds) {
   const double rate = static_cast<double>(done) / std::max(seconds, 1e-9);
   const double left = done > 0 ? static_cast<double>(total - std::min(done, total)) / rate : 0;
   progress.show(static_cast<double>(done) / static_cast<double>(std::max<std::uint64_t>(total, 1)),
-                fmt::format("loading {} of {} on rank 0 | {}/s | ETA {}", format_bytes(done), format_bytes(total),
+                fmt::format("{} {} of {} on rank 0 | {}/s | ETA {}", what, format_bytes(done), format_bytes(total),
                             format_bytes(static_cast<std::uint64_t>(rate)), format_clock(left)));
 }
 

@@ -41,6 +41,7 @@ RunSetup make_setup(const Job& job, const Preparation& prepared, const SetupTerm
     setup.eos_ids = prepared.context.eos_ids;
     if (stops) setup.tokenizer_folder = job.model.tokenizer_path();
   }
+  setup.sums = prepared.sums;
   setup.verify_finite = job.model.verify_weights == VerifyWeights::finite;
   setup.tell_phases = job.run.log_level == LogLevel::debug;
   return setup;

@@ -8,8 +8,6 @@
 #include "job/job.hpp"
 #include "job/paths.hpp"
 #include "job/reader.hpp"
-#include "job/resolved.hpp"
-#include "job/unsupported.hpp"
 
 namespace tpinfer {
 namespace {
@@ -182,8 +180,6 @@ Job read_job(const Node& root, const std::string& base_folder, Problems& problem
       problems.add(place_of(root, "sampling_given"), "sampling_given",
                    fmt::format("{} is no key of sampling", shown(name)));
   if (problems.empty()) check_together(job, root, problems);
-  for (const auto& [key, message] : unsupported_values(job_json(job, {})))
-    problems.add(place_of(root, key), key, message);
   return job;
 }
 

@@ -6,25 +6,16 @@
 #include "job/aliases.hpp"
 #include "job/fields.hpp"
 #include "job/reader.hpp"
-#include "job/resolved.hpp"
-#include "job/unsupported.hpp"
 
 namespace tpinfer {
 namespace {
-
-std::vector<std::pair<std::string, std::string>> unsupported_sampling(const SamplingParams& params) {
-  Json job = Json::object();
-  job["sampling"] = sampling_json(params);
-  return unsupported_values(job);
-}
 
 constexpr auto kFill = [](std::string_view, const auto& given, auto& value, const auto&) {
   if (given) value = *given;
 };
 
 // Reads the keys of `json` as sampling values; every complaint in one Error(input).
-SamplingRequest read_request(const Json& json, const std::string& where, const std::string& prefix,
-                             bool supported_only) {
+SamplingRequest read_request(const Json& json, const std::string& where, const std::string& prefix) {
   Problems problems;
   const Place place{problems.add_label(where), 0, 0};
   SamplingRequest request;
@@ -32,13 +23,6 @@ SamplingRequest read_request(const Json& json, const std::string& where, const s
   Reader reader(root, prefix, {}, problems);
   reader.sampling(request);
   reader.finish();
-  if (supported_only) {
-    SamplingParams params;
-    DoSample mode = DoSample::automatic;
-    visit_sampling(kFill, request, params, mode);
-    for (const auto& [key, message] : unsupported_sampling(params))
-      problems.add(place, prefix + key.substr(key.find('.')), message);
-  }
   if (!problems.empty()) throw Error(ExitCode::input, fmt::format("{}", fmt::join(problems.lines(), "\n")));
   return request;
 }
@@ -56,7 +40,7 @@ SamplingRequest parse_params(const Json& params, const std::string& where) {
     if (canonical.contains(name)) fail_input("{}: params: {} is given twice, also by its other name", where, name);
     canonical[name] = value;
   }
-  return read_request(canonical, where, "params", true);
+  return read_request(canonical, where, "params");
 }
 
 SamplingRequest parse_generation_config(const Json& config, const std::string& where) {
@@ -66,7 +50,7 @@ SamplingRequest parse_generation_config(const Json& config, const std::string& w
   Json taken = Json::object();
   for (const char* key : kTaken)
     if (const auto at = config.find(key); at != config.end() && !at->is_null()) taken[key] = *at;
-  return read_request(taken, where, "", false);
+  return read_request(taken, where, "");
 }
 
 SamplingParams resolve_sampling(const SamplingRequest& record, const SamplingRequest& job,
@@ -86,11 +70,6 @@ SamplingParams resolve_sampling(const SamplingRequest& record, const SamplingReq
   if (params.min_new_tokens > params.max_new_tokens)
     fail_input("{}: min_new_tokens {} is more than max_new_tokens {} (change one of them)", where,
                params.min_new_tokens, params.max_new_tokens);
-  for (const auto& [key, message] : unsupported_sampling(params))
-    fail_input(
-        "{}: {}: {}; where generation_config.json asks for it, the job's own sampling key or "
-        "model.generation_config: none takes its place",
-        where, key.substr(key.find('.') + 1), message);
   return params;
 }
 

@@ -81,7 +81,7 @@ struct SamplingRequest {
 
 /// Key by key: the record's, then the job's, then generation_config's, then the default. Error(input), beginning with
 /// `where`, for what no single source shows: more tokens at least than at most, no new tokens although nobody asked for
-/// the prompt's log probabilities, and a value from generation_config.json whose feature does not exist yet.
+/// the prompt's log probabilities.
 SamplingParams resolve_sampling(const SamplingRequest& record, const SamplingRequest& job,
                                 const SamplingRequest& generation_config, const std::string& where = "sampling");
 

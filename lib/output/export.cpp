@@ -6,6 +6,7 @@
 
 #include "core/json.hpp"
 #include "output/export_openai.hpp"
+#include "output/part_file.hpp"
 #include "output/result_names.hpp"
 
 namespace tpinfer {
@@ -103,6 +104,21 @@ void export_rows(RowSource& rows, const ExportOptions& options, const Write& wri
   PromptRow prompt;
   Answers answers;
   for (std::size_t index = 0; rows.next(prompt, answers); ++index) write(lines.line(index, prompt, answers));
+}
+
+void export_to_file(RowSource& rows, const ExportOptions& options, const std::filesystem::path& file,
+                    const char* option) {
+  constexpr std::size_t kBufferBytes = std::size_t{1} << 16;
+  PartFile part(file, option);
+  std::string buffer;
+  export_rows(rows, options, [&](std::string_view lines) {
+    buffer += lines;
+    if (buffer.size() < kBufferBytes) return;
+    part.write(buffer);
+    buffer.clear();
+  });
+  part.write(buffer);
+  part.commit();
 }
 
 }  // namespace tpinfer

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <string_view>
 
@@ -17,5 +18,9 @@ struct ExportOptions {
 /// Hands all rows to `write`, in pieces that end with a line's end (README, "Results in other formats"). Prompts
 /// without an answer are rows too, with the reason.
 void export_rows(RowSource& rows, const ExportOptions& options, const std::function<void(std::string_view)>& write);
+
+/// The same into a file that appears when it is whole. `option`: where the user named it. Error(output).
+void export_to_file(RowSource& rows, const ExportOptions& options, const std::filesystem::path& file,
+                    const char* option);
 
 }  // namespace tpinfer

@@ -16,8 +16,11 @@ namespace {
 namespace fs = std::filesystem;
 constexpr std::chrono::milliseconds kNap{50};
 
+constexpr int kKernelNotSupported = 524;  // ENOTSUPP of the kernel, which some network file systems let out
+
 bool has_no_locks(int number) {
-  return number == ENOSYS || number == ENOLCK || number == EOPNOTSUPP || number == EINVAL;
+  return number == ENOSYS || number == ENOLCK || number == EOPNOTSUPP || number == EINVAL ||
+         number == kKernelNotSupported;
 }
 
 }  // namespace

@@ -62,19 +62,19 @@ bool output_exists(const fs::path& file, const char* option) {
   return true;
 }
 
-void check_output_place(const fs::path& file) {
-  if (file.filename().empty()) fail_output(file, EISDIR);
-  output_exists(file);
+void check_output_place(const fs::path& file, const char* option) {
+  if (file.filename().empty()) fail_output(file, EISDIR, option);
+  output_exists(file, option);
   const fs::path part = part_of(file);
   if (const FileHandle fd(create_fresh(part)); fd) {
     ::unlink(part.c_str());
   } else if (errno != EEXIST) {
-    fail_output(file, errno);
+    fail_output(file, errno, option);
   } else if (::access(folder_of(file).c_str(), W_OK | X_OK) != 0) {
-    fail_output(file, errno);  // a .part from a killed run is replaced later
+    fail_output(file, errno, option);  // a .part from a killed run is replaced later
   } else if (fs::is_directory(fs::symlink_status(part))) {
     throw Error(ExitCode::output, fmt::format("cannot write {}: {} is a folder", file.string(), part.string()),
-                "remove it or name another output.file");
+                fmt::format("remove it or name another {}", option));
   }
 }
 

@@ -15,7 +15,7 @@ bool output_exists(const std::filesystem::path& file, const char* option = kOutp
 
 /// Proves before any loading that `file` can be written: its folder exists and takes a new file. Error(output) says
 /// what is wrong and what to do.
-void check_output_place(const std::filesystem::path& file);
+void check_output_place(const std::filesystem::path& file, const char* option = kOutputOption);
 
 /// Throws Error(output): `file` cannot be written because of errno value `number`, and what to do about it.
 [[noreturn]] void fail_output(const std::filesystem::path& file, int number, const char* option = kOutputOption);

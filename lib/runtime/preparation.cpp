@@ -10,6 +10,7 @@
 #include "model/families_tokenizers.hpp"
 #include "runtime/prompt_reading.hpp"
 #include "runtime/scheduler.hpp"
+#include "runtime/shrink.hpp"
 #include "runtime/smallest_change.hpp"
 #include "shard/cuts.hpp"
 
@@ -115,6 +116,21 @@ void refuse_what_does_not_fit(const MemoryPlan& memory) {
   }
 }
 
+// memory.on_no_fit: shrink
+void shrink_to_fit(const Job& job, PlanTerms& terms, Preparation& p, const Log& log) {
+  const ModelSpec& spec = p.model->spec;
+  const auto engine = shrunk_engine(spec, p.plan, terms);
+  if (!engine) return;
+  log.warning("the job does not fit into the memory that it may use, and is shrunk: {} (memory.on_no_fit)",
+              engine_changes(job.engine, *engine, spec.max_positions));
+  p.engine = terms.engine = *engine;
+  if (engine->max_model_len) {
+    shorten_requests(p, *engine->max_model_len, job.prompts.on_too_long == TooLong::skip);
+    if (terms.demand) terms.demand = demand_of(p.requests);
+  }
+  p.memory = plan_memory(spec, p.plan, terms);
+}
+
 // A sequence longer than a cache of the job's own size cannot run; the others can.
 void fail_prompts_beyond_cache(Preparation& p, bool skip) {
   std::erase_if(p.requests, [&](const Request& request) {
@@ -210,7 +226,10 @@ Preparation prepare(const Job& job, const std::vector<std::uint64_t>& budgets, D
   Preparation p;
   open_model(job, p, log, attempt);
   const bool prompts = prepare_prompts(job, p, log, on_fault);
+  p.engine = job.engine;
   if (!p.model) return p;
+  if (job.model.verify_weights == VerifyWeights::checksum && job.model.load_format == LoadFormat::safetensors)
+    attempt(Part::model, [&] { p.sums = published_sums(job.model.path, p.model->checkpoint.files()); });
   const ModelSpec& spec = p.model->spec;
   const auto ranks = static_cast<int>(budgets.size());
   PlanTerms terms{.engine = job.engine,
@@ -223,6 +242,7 @@ Preparation prepare(const Job& job, const std::vector<std::uint64_t>& budgets, D
   attempt(Part::fit, [&] {
     p.plan = make_sharding_plan(spec, p.model->checkpoint, p.model->claims, ranks, terms.compute_dtype);
     p.memory = plan_memory(spec, p.plan, terms);
+    if (!p.memory.fits && job.memory.on_no_fit == NoFit::shrink) shrink_to_fit(job, terms, p, log);
     if (!p.memory.fits) p.memory.hint = smallest_change(*p.model, terms, ranks);
     refuse_what_does_not_fit(p.memory);
     if (prompts) fail_prompts_beyond_cache(p, job.prompts.on_too_long == TooLong::skip);

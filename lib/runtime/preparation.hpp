@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/published_sum.hpp"
 #include "core/log.hpp"
 #include "job/job.hpp"
 #include "output/run_result.hpp"
@@ -26,6 +27,8 @@ struct Preparation {
   std::vector<PromptRow> prompts;  ///< a row each, failed ones with their error
   std::vector<Request> requests;   ///< of the prompts that can run
   AnsweringContext context;
+  std::vector<PublishedSum> sums;  ///< of the weight files, where the job wants them verified
+  EngineJob engine;                ///< the job's, or what memory.on_no_fit: shrink has made of it
 };
 
 /// What of a job a complaint is about.

@@ -42,6 +42,11 @@ std::optional<std::size_t> ids_before(const std::vector<std::int32_t>& with, con
   return std::nullopt;
 }
 
+bool begins_twice(const std::vector<std::int32_t>& ids, const Tokenizer& tokenizer) {
+  const auto begin = tokenizer.bos_token_id();
+  return begin && ids.size() > 1 && ids[0] == *begin && ids[1] == *begin;
+}
+
 void shorten(std::vector<std::int32_t>& ids, std::size_t keep, bool left) {
   if (left)
     ids.erase(ids.begin(), ids.end() - static_cast<std::ptrdiff_t>(keep));
@@ -89,6 +94,7 @@ void PromptEncoder::fill(PromptRecord& record, EncodedPrompt& prompt) const {
   Request& request =
       prompt.request.emplace(Request{.id_hash = hash_bytes(prompt.row.id), .token_ids = {}, .params = {}});
   if (encodable) request.token_ids = token_ids(record);
+  if (prompt.is_text && terms_.tokenizer) prompt.begins_twice = begins_twice(request.token_ids, *terms_.tokenizer);
   prompt.row.token_ids = request.token_ids;
   request.params = params(record);
   if (terms_.spec) check_bias(request.params, terms_.spec->vocab, record.place);

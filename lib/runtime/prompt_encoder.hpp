@@ -28,6 +28,7 @@ struct EncodedPrompt {
   bool is_text = false;            ///< a plain text, no conversation
   bool lacks_tokenizer = false;    ///< a text that could not be encoded
   bool is_cut = false;             ///< prompts.on_too_long has shortened it
+  bool begins_twice = false;       ///< the text has the begin token, and the tokenizer has put another before it
 };
 
 /// Makes token ids and parameters of records. Any number of threads may use one.

@@ -35,6 +35,7 @@ class Collector {
       lacks_tokenizer_ |= prompt.lacks_tokenizer;
       texts_ += prompt.is_text ? 1 : 0;
       cut_ += prompt.is_cut ? 1 : 0;
+      twice_ += prompt.begins_twice ? 1 : 0;
       if (prompt.request) {
         prompt.request->prompt_index = static_cast<std::int64_t>(p_.prompts.size());
         p_.requests.push_back(std::move(*prompt.request));
@@ -69,6 +70,11 @@ class Collector {
   void tell(const PromptsJob& job, const Log& log) const {
     if (cut_ > 0)
       log.warning("{} of {} prompts were too long and have been cut (prompts.on_too_long)", cut_, p_.prompts.size());
+    if (twice_ > 0)
+      log.warning(
+          "{} of {} prompts have the begin token already, and the tokenizer puts another before it, as the reference "
+          "does (prompts.add_special_tokens: false for texts that are rendered already)",
+          twice_, p_.prompts.size());
     if (job.system && texts_ > 0)
       log.warning("prompts.system is for records with messages: {} of {} prompts have none", texts_, p_.prompts.size());
   }
@@ -82,7 +88,7 @@ class Collector {
   Preparation& p_;
   std::vector<std::pair<std::size_t, std::int64_t>> places_;  ///< [prompts] file and line
   bool lacks_tokenizer_ = false;
-  std::size_t texts_ = 0, cut_ = 0;
+  std::size_t texts_ = 0, cut_ = 0, twice_ = 0;
 };
 
 Batch encode_batch(const PromptStream& stream, const PromptEncoder& encoder, RawBatch&& raw) {

@@ -8,6 +8,7 @@
 #include "comm/communicator.hpp"
 #include "comm/device_communicator.hpp"
 #include "output/run_result.hpp"
+#include "runtime/core_use.hpp"
 #include "runtime/engine.hpp"
 #include "runtime/gpu_choice.hpp"
 #include "runtime/setup.hpp"
@@ -48,6 +49,8 @@ class RankWorker {
   CommunicationStats communication() const { return device_comm_->stats(); }
   /// Why the collectives fell back to MPI; empty when they did not.
   std::string_view transport_note() const { return device_comm_->note(); }
+  /// Of a rank on the CPU: its threads, and the cores that it may use.
+  CoreUse core_use() const { return own_core_use(row_.host, parallel_->threads()); }
   /// Notes the highest memory so far, at most every 50 ms; called after each step.
   void watch_memory();
   /// The record of this rank; `communication` and times as they stand.

@@ -35,6 +35,9 @@ std::vector<std::byte> encode_setup(const RunSetup& setup, const ModelText& text
   w.put(setup.gpu_graphs);
   w.put(setup.verify_finite);
   w.put(setup.tell_phases);
+  w.put(static_cast<std::uint64_t>(setup.sums.size()));
+  for (const PublishedSum& sum : setup.sums)
+    for (const std::string* word : {&sum.file, &sum.sha256, &sum.source}) w.put(*word);
   return w.take();
 }
 
@@ -72,6 +75,10 @@ RunSetup decode_setup(std::span<const std::byte> bytes) {
   setup.gpu_graphs = r.get<bool>();
   setup.verify_finite = r.get<bool>();
   setup.tell_phases = r.get<bool>();
+  for (auto count = r.get<std::uint64_t>(); count > 0; --count) {
+    PublishedSum& sum = setup.sums.emplace_back();
+    for (std::string* word : {&sum.file, &sum.sha256, &sum.source}) *word = r.get_string();
+  }
   return setup;
 }
 

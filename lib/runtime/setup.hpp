@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend/factory.hpp"
+#include "checkpoint/published_sum.hpp"
 #include "checkpoint/weight_file.hpp"
 #include "comm/device_communicator.hpp"
 #include "runtime/memory_plan.hpp"
@@ -32,13 +33,14 @@ struct RunSetup {
   bool prefix_sharing = true;
   std::vector<std::int32_t> eos_ids;  ///< see AnsweringContext, for replicas
   std::vector<std::uint8_t> allowed_ids;
-  std::string tokenizer_folder;  ///< not empty: replicas need it, to see stop strings
-  bool gpu = false;              ///< ranks compute on the GPUs of their GpuChoice
-  bool shared_gpus = false;      ///< several ranks on one of them
-  bool any_order = false;        ///< GPU: products may depend on the rows of a batch
-  bool gpu_graphs = true;        ///< GPU: decode steps run from recorded graphs
-  bool verify_finite = false;    ///< refuse weights that are NaN or infinite
-  bool tell_phases = false;      ///< each rank tells what it does (run.log_level: debug)
+  std::string tokenizer_folder;    ///< not empty: replicas need it, to see stop strings
+  bool gpu = false;                ///< ranks compute on the GPUs of their GpuChoice
+  bool shared_gpus = false;        ///< several ranks on one of them
+  bool any_order = false;          ///< GPU: products may depend on the rows of a batch
+  bool gpu_graphs = true;          ///< GPU: decode steps run from recorded graphs
+  bool verify_finite = false;      ///< refuse weights that are NaN or infinite
+  bool tell_phases = false;        ///< each rank tells what it does (run.log_level: debug)
+  std::vector<PublishedSum> sums;  ///< that the weight files must have; empty: not looked at
 };
 
 /// The setup as rank 0 broadcasts it; each rank resolves the model itself from `text`.

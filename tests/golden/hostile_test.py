@@ -1,4 +1,5 @@
 """Broken model folders end with the right exit code and sentence, by plan, check and run; check tells all faults at once."""
+import hashlib
 import importlib.util
 import json
 import os
@@ -287,10 +288,47 @@ class WeightValues(Case):
         self.assertEqual(result["index"], [])
         self.assertIn("non-finite", result["error"][0])
 
-    def test_checksum_is_not_supported_yet(self):
+    def run_with_checksums(self, code, words, ranks=0, word="run"):
+        return self.expect(code, words, word, self.job(), "--set", "model.verify_weights=checksum", ranks=ranks)
+
+    def test_checksums_are_those_that_were_written_down(self):
+        self.make("ok_sharded")
+        shards = sorted(p.name for p in self.model.glob("*.safetensors"))
+        self.assertGreater(len(shards), 1)
+        for word in ("check", "run"):
+            self.run_with_checksums(3, [f"no checksum of {shards[0]} and {len(shards) - 1} more is written down", "SHA256SUMS"], word=word)
+        sums = {name: hashlib.sha256((self.model / name).read_bytes()).hexdigest() for name in shards}
+        (self.model / "SHA256SUMS").write_text("".join(f"{s.upper() if i else s} {' *'[i % 2]}{n}\n" for i, (n, s) in enumerate(sums.items())))
+        for ranks in (0, 2, 3):
+            self.run_with_checksums(0, ["1 of 1 prompts answered"], ranks=ranks)
+        with open(self.model / shards[-1], "r+b") as f:  # one bit of a weight
+            f.seek(-2, 2)
+            last = f.read(1)[0]
+            f.seek(-2, 2)
+            f.write(bytes([last ^ 1]))
+        for ranks in (0, 3):
+            self.run_with_checksums(3, [shards[-1], "SHA-256 is", "SHA256SUMS says", "download it again"], ranks=ranks)
+        self.expect(0, ["1 of 1 prompts answered"], "run", self.job(), "--set", "output.if_exists=overwrite")  # header does not see it
+
+    def test_checksums_of_the_hub(self):
         self.make()
-        self.expect(2, ["model.verify_weights", "header, finite"], "check", self.job(), "--set",
-                    "model.verify_weights=checksum")
+        weights = self.model / hostile.WEIGHTS
+        good = hashlib.sha256(weights.read_bytes()).hexdigest()
+        notes = self.model / ".cache" / "huggingface" / "download" / (hostile.WEIGHTS + ".metadata")
+        notes.parent.mkdir(parents=True)
+        for sum, code, words in ((good, 0, "1 of 1 prompts answered"), ("0" * 64, 3, str(notes)), ("f" * 40, 3, "no checksum of")):
+            notes.write_text(f"{'a' * 40}\n{sum}\n1700000000.5\n")
+            self.run_with_checksums(code, [words])
+        notes.unlink()
+        blobs = self.model.parent / "blobs"  # a folder of the hub's cache
+        for sum, code, words in ((good, 0, "1 of 1 prompts answered"), ("0" * 64, 3, "blob in the hub's cache")):
+            blobs.mkdir()
+            weights.rename(blobs / sum)
+            weights.symlink_to(pathlib.Path("..") / "blobs" / sum)
+            self.run_with_checksums(code, [words])
+            weights.unlink()
+            (blobs / sum).rename(weights)
+            blobs.rmdir()
 
 
 if __name__ == "__main__":

@@ -124,7 +124,7 @@ TEST(JobErrors, SamplingGivenNamesSamplingKeys) {
   check({{"sampling_given: [top_k, topk]", "4:17: error: sampling_given: \"topk\" is no key of sampling"}});
 }
 
-TEST(JobErrors, NotSupportedYet) {
+TEST(JobErrors, KeysThatStandTwice) {
   check({
       {"model:\n  path: x", "4:1: error: the key \"model\" occurs twice in one mapping, first in line 1 (keep one)"},
       {"output.jsonl: x",
@@ -132,19 +132,6 @@ TEST(JobErrors, NotSupportedYet) {
       {"output: {jsonl: null}",
        "4:1: error: the key \"output\" occurs twice in one mapping, first in line 3 (keep one)"},
   });
-}
-
-TEST(JobErrors, EveryRestrictedKeyIsRefusedAndItsDefaultIsNot) {
-  const std::vector<std::vector<std::string>> rows = {{"model.verify_weights", "finite", "checksum"},
-                                                      {"memory.on_no_fit", "error", "shrink"},
-                                                      {"output.jsonl", "null", "x.jsonl"}};
-  for (const auto& row : rows) {
-    EXPECT_TRUE(complaints(kSmallest, {.sets = {row[0] + "=" + row[1]}, .limit = {}}).empty()) << row[0];
-    const auto lines = complaints(kSmallest, {.sets = {row[0] + "=" + row[2]}, .limit = {}});
-    ASSERT_EQ(lines.size(), 1U) << row[0];
-    EXPECT_NE(lines[0].find(row[0] + ": "), std::string::npos) << lines[0];
-    EXPECT_NE(lines[0].find("not supported yet"), std::string::npos) << lines[0];
-  }
 }
 
 TEST(JobErrors, AllInOneGoAndInOrder) {
