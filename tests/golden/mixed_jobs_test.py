@@ -123,6 +123,32 @@ class MixedJobs(unittest.TestCase):
         # those short ones that were begun while the long one ran did not wait for it
         self.assertGreater(sum(first[1:] < finished[0]), 10)
 
+    def test_the_longest_work_starts_first(self):
+        lengths = [5, 90, 30, 1, 60, 90, 12]
+        records = [{"id": str(i), "token_ids": [5, 6, 7 + i], "params": {"max_new_tokens": n}} for i, n in enumerate(lengths)]
+        file = self.run_job("order", 2, "rand-llama-tied", records, "engine.max_num_seqs=1", "parallel.threads=1")
+        with h5py.File(file) as h:
+            first = h["results/t_first_token"][:]
+        order = sorted(range(len(lengths)), key=lambda i: first[i])
+        self.assertEqual(order, sorted(range(len(lengths)), key=lambda i: (-lengths[i], i)))
+        file = self.run_job("two", 2, "rand-llama-tied", records, "parallel.data_parallel_size=2", "engine.max_num_seqs=1", "parallel.threads=1")
+        with h5py.File(file) as h:
+            first = h["results/t_first_token"][:]
+        self.assertLessEqual(max(first[1], first[5]), min(first[i] for i in (0, 2, 3, 4, 6)))
+
+    def test_a_prompt_beyond_the_cache_is_one_failed_row(self):
+        records = [{"id": f"{n}+{m}", "token_ids": [5 + i % 200 for i in range(n)], "params": {"max_new_tokens": m}}
+                   for n, m in ((10, 6), (100, 20), (40, 8), (60, 5), (30, 35))]
+        for ranks, policy, status in ((1, "fail", 1), (2, "fail", 1), (2, "skip", 2)):
+            job = self.place.job("rand-llama-tied", records)
+            r = jobs.start(ranks, "run", job, "--progress", "none", "--set", "memory.kv_cache=64 tokens", "--set", f"prompts.on_too_long={policy}")
+            self.assertEqual(r.returncode, 5 if policy == "fail" else 0, r.stderr)
+            got = jobs.read(self.place.path / "a.h5")
+            self.assertEqual(got["status"], [0, status, 0, status, status])
+            self.assertEqual([len(i) for i in got["ids"]], [6, 8])
+            for row, tokens in ((1, 120), (3, 65), (4, 65)):
+                self.assertEqual(got["error"][row], f"the prompt needs {tokens} tokens of KV cache with its answer, the cache holds 64 (memory.kv_cache)")
+
     def test_rank_counts_that_do_not_divide_are_refused(self):
         job = self.place.job("tiny-llama", mixed("tiny-llama", 2, 5, 5, 1))
         for sets, words in ((["parallel.data_parallel_size=2"], "data_parallel_size is 2, but 3 ranks"),

@@ -169,6 +169,14 @@ class Resume(unittest.TestCase):
             with jobs.h5py.File(place.result) as h:
                 self.assertEqual(h.attrs["state"], "partial")
                 self.assertEqual(h["attempts/reason"].asstr()[:].tolist(), ["stopped"])
+                # cells that nobody has written yet are empty, not absent
+                self.assertEqual(set(h["prompts/status"][:].tolist()) - {0, 3}, set())
+                self.assertIn(3, h["prompts/status"][:].tolist())
+                self.assertEqual(set(h["prompts/error"].asstr()[:].tolist()), {""})
+            if shutil.which("h5dump"):
+                dump = subprocess.run(["h5dump", "-d", "/prompts/text", "-d", "/prompts/error", str(place.result)], capture_output=True, text=True)
+                self.assertEqual((dump.returncode, dump.stdout.count("NULL,"), dump.stdout.count("He is number")), (0, 0, 24), dump.stderr)
+            self.assertEqual(len(json.loads(jobs.start(0, "show", str(place.result), "--json").stdout)["prompts"]), 24)
             before = place.finished()
             self.assertEqual(place.journal.exists(), bool(before))
             with jobs.h5py.File(place.result) as h:
@@ -291,6 +299,31 @@ class Resume(unittest.TestCase):
                 self.same_as_reference(place)
                 computed, rows = place.last_attempt()
                 self.assertEqual(len(computed) + len(before), rows)
+
+    def test_file_systems_without_locks(self):
+        shim = os.environ.get("TPINFER_FAIL_WRITES")
+        if not shim:
+            self.skipTest("TPINFER_FAIL_WRITES does not name the library")
+        for number in (37, 95, 524):  # no locks available, not supported, and what the kernel itself says
+            with self.subTest(number), Place(count=2, tokens=2) as place:
+                err = place.again(1, env={"LD_PRELOAD": shim, "TPINFER_FAIL": f"lock:.journal:{number}"})
+                self.assertIn("a.h5.journal: this file system has no locks", err)
+                self.assertEqual(place.last_attempt()[1], 4)
+        with Place(count=2, tokens=2) as place:
+            err = place.again(1, want=7, env={"LD_PRELOAD": shim, "TPINFER_FAIL": "lock:.journal:5"})
+            self.assertIn("a.h5.journal: Input/output error", err)
+            self.assertNotIn("loading", err)
+
+    def test_texts_that_are_equal_are_prompts_of_their_own(self):
+        with Place(count=6, tokens=2) as place:
+            for record in place.records[:3]:
+                record["prompt"] = "the same"
+            (place.path / "p.jsonl").write_text("".join(json.dumps(r) + "\n" for r in place.records))
+            place.again(1, "--limit", "2")
+            place.again(1)
+            got = jobs.read(place.result)
+            self.assertEqual(got["id"], [f"p{i}" for i in range(6)])
+            self.assertEqual(sorted(set(got["index"])), list(range(6)))
 
     def test_damage_in_the_middle_costs_one_answer(self):
         with Place() as place:

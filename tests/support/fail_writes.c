@@ -1,9 +1,11 @@
 /* Makes writing to some files fail, for tests. TPINFER_FAIL is KIND:SUFFIX:AFTER: for files whose name ends in SUFFIX,
    after AFTER bytes (write, short) or calls (sync). write: ENOSPC from then on; short: half of what is asked is written
-   first; sync: fsync and fdatasync give EIO. */
+   first; sync: fsync and fdatasync give EIO. lock: byte-range locks give the errno AFTER at once. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,3 +56,27 @@ static int sync_with(const char* name, int fd) {
 
 int fsync(int fd) { return sync_with("fsync", fd); }
 int fdatasync(int fd) { return sync_with("fdatasync", fd); }
+
+static int control(const char* name, int fd, int command, void* argument) {
+  int (*real)(int, int, ...) = dlsym(RTLD_NEXT, name);
+  long long number = 0;
+  if ((command != F_OFD_SETLK && command != F_SETLK) || fault(fd, &number) != 'o') return real(fd, command, argument);
+  errno = (int)number;
+  return -1;
+}
+
+int fcntl(int fd, int command, ...) {
+  va_list list;
+  va_start(list, command);
+  void* argument = va_arg(list, void*);
+  va_end(list);
+  return control("fcntl", fd, command, argument);
+}
+
+int fcntl64(int fd, int command, ...) {
+  va_list list;
+  va_start(list, command);
+  void* argument = va_arg(list, void*);
+  va_end(list);
+  return control("fcntl64", fd, command, argument);
+}

@@ -139,5 +139,14 @@ TEST_F(PublishedIds, OfMistralCommon) {
   expect_same({"mistral-7b-instruct-v0.3", "tokens_v3", 1, 1}, {{text, tokens["tokens"].get<Ids>()}}, false);
 }
 
+// A space before the first word, a character of four byte tokens, and a full stop behind it.
+TEST_F(PublishedIds, OfOneLineThatOthersGotWrong) {
+  std::string reason;
+  const Tokenizer* tokenizer = real_tokenizer("llama-2-7b-hf", reason);
+  if (!tokenizer) GTEST_SKIP() << reason;
+  EXPECT_EQ(tokenizer->encode("This is \U0001F999.cpp", true),
+            (Ids{1, 910, 338, 29871, 243, 162, 169, 156, 29889, 8223}));
+}
+
 }  // namespace
 }  // namespace tpinfer::test
