@@ -36,7 +36,7 @@ RunSetup make_setup(const Job& job, const Preparation& prepared, const SetupTerm
   setup.replicas = terms.replicas;
   setup.prefix_sharing = job.engine.prefix_sharing;
   setup.allowed_ids = prepared.context.allowed_ids;  // every rank may have to sample
-  const bool stops = std::ranges::any_of(prepared.requests, [](const Request& r) { return !r.params.stop.empty(); });
+  const bool stops = std::ranges::any_of(prepared.requests, [](const Request& r) { return !r.params->stop.empty(); });
   if (setup.replicas > 1) {
     setup.eos_ids = prepared.context.eos_ids;
     if (stops) setup.tokenizer_folder = job.model.tokenizer_path();

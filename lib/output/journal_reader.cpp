@@ -22,7 +22,8 @@ constexpr std::int64_t kMostAttempts = 1'000'000;
 /// Takes the records one by one.
 class Content {
  public:
-  explicit Content(JournalRows rows) : rows_(rows) {}
+  /// `sink`: null, or where the rows go.
+  Content(JournalRows rows, const JournalSink* sink) : rows_(rows), sink_(sink) {}
 
   JournalContent content;
   bool has_head = false;
@@ -45,6 +46,7 @@ class Content {
   /// Error(internal) for a payload that makes no sense.
   void take(JournalKind kind, std::span<const std::byte> payload) {
     ByteReader from(payload);
+    if (sink_ && hand_over(kind, from)) return;
     switch (kind) {
       case JournalKind::head:
         content.head = get_journal_head(from);
@@ -73,6 +75,25 @@ class Content {
   }
 
  private:
+  // -> whether it was a row
+  bool hand_over(JournalKind kind, ByteReader& from) const {
+    switch (kind) {
+      case JournalKind::answer: {
+        const auto prompt = from.get<std::uint32_t>();
+        sink_->answer(prompt, get_answer_row(from));
+        return true;
+      }
+      case JournalKind::scores: {
+        const auto prompt = from.get<std::uint32_t>();
+        sink_->scores(prompt, get_scores(from));
+        return true;
+      }
+      case JournalKind::prompt:
+      case JournalKind::failed: return true;
+      default: return false;
+    }
+  }
+
   void take_attempt(ByteReader& from) {
     const JournalAttempt attempt = get_journal_attempt(from);
     const auto index = static_cast<std::int64_t>(attempt.number) - content.head.attempts_before;
@@ -156,6 +177,7 @@ class Content {
   }
 
   JournalRows rows_;
+  const JournalSink* sink_;
   std::unordered_map<std::string, std::size_t> by_id_;
   std::unordered_map<std::uint32_t, std::size_t> by_number_;
 };
@@ -180,8 +202,8 @@ bool is_torn_preamble(std::span<const std::byte> bytes) {
 /// A journal's records, taken as far as they go; more when there are more.
 class Reading {
  public:
-  Reading(int fd, const std::string& name, JournalRows rows, ExitCode code)
-      : content(rows), file_(fd, name, code), name_(name), code_(code) {}
+  Reading(int fd, const std::string& name, JournalRows rows, const JournalSink* sink, ExitCode code)
+      : content(rows, sink), file_(fd, name, code), name_(name), code_(code) {}
 
   Content content;
   std::vector<std::string> damage;
@@ -236,11 +258,10 @@ class Reading {
   std::uint64_t first_ = 0;
 };
 
-}  // namespace
-
-std::optional<JournalContent> read_journal(int fd, const std::filesystem::path& path, JournalRows rows, ExitCode code) {
+std::optional<JournalContent> read(int fd, const std::filesystem::path& path, JournalRows rows, const JournalSink* sink,
+                                   ExitCode code) {
   const std::string name = path.string();
-  Reading reading(fd, name, rows, code);
+  Reading reading(fd, name, rows, sink, code);
   if (!reading.go_on()) return std::nullopt;
   if (!reading.content.has_head && reading.end() == kJournalPreambleBytes) return std::nullopt;
   if (!reading.content.has_head)
@@ -250,6 +271,17 @@ std::optional<JournalContent> read_journal(int fd, const std::filesystem::path& 
   out.end = reading.end();
   out.damage = std::move(reading.damage);
   return out;
+}
+
+}  // namespace
+
+std::optional<JournalContent> read_journal(int fd, const std::filesystem::path& path, JournalRows rows, ExitCode code) {
+  return read(fd, path, rows, nullptr, code);
+}
+
+std::optional<JournalContent> read_journal(int fd, const std::filesystem::path& path, const JournalSink& sink,
+                                           ExitCode code) {
+  return read(fd, path, JournalRows::answers, &sink, code);
 }
 
 std::optional<JournalContent> read_journal(const std::filesystem::path& file, JournalRows rows, ExitCode code) {
@@ -281,7 +313,7 @@ bool JournalFollower::look() {
     if (!fd) throw Error(ExitCode::input, fmt::format("cannot read {}: {}", file_.string(), system_message(errno)));
     const int number = fd.get();
     state_ = std::make_unique<State>(
-        State{std::move(fd), Reading(number, file_.string(), JournalRows::none, ExitCode::input)});
+        State{std::move(fd), Reading(number, file_.string(), JournalRows::none, nullptr, ExitCode::input)});
   }
   Reading& reading = state_->reading;
   reading.go_on();

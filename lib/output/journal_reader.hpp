@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -40,6 +41,16 @@ enum class JournalRows : std::uint8_t { all, answers, none };
 /// has another version.
 std::optional<JournalContent> read_journal(int fd, const std::filesystem::path& name, JournalRows rows, ExitCode code);
 std::optional<JournalContent> read_journal(const std::filesystem::path& file, JournalRows rows, ExitCode code);
+
+/// Takes answers and scores as they stand in the file, some perhaps twice, with the number of their prompt.
+struct JournalSink {
+  std::function<void(std::uint32_t prompt, AnswerRow&& answer)> answer;
+  std::function<void(std::uint32_t prompt, PromptRow&& scores)> scores;
+};
+
+/// The same for a journal with many rows: all of them go to the sink, `prompts` and `answers` stay empty.
+std::optional<JournalContent> read_journal(int fd, const std::filesystem::path& name, const JournalSink& sink,
+                                           ExitCode code);
 
 /// How far a job is, by its journal.
 struct JournalProgress {

@@ -8,7 +8,7 @@ AnswerBook::AnswerBook(std::vector<PromptRow> prompts, const std::vector<Request
                        AnswerStore& store)
     : prompts_(std::move(prompts)), open_(prompts_.size()), tokenizer_(tokenizer), store_(store) {
   for (const Request& request : requests)
-    open(request.prompt_index) = {request.samples(), request.params.skip_special_tokens};
+    open(request.prompt_index) = {request.samples(), request.params->skip_special_tokens};
   done_ = static_cast<std::size_t>(std::ranges::count(prompts_, PromptStatus::done, &PromptRow::status));
   failed_ = static_cast<std::size_t>(std::ranges::count(prompts_, PromptStatus::failed, &PromptRow::status));
   total_ = prompts_.size();

@@ -31,6 +31,17 @@ bool has_records(const JournalContent& journal) {
   });
 }
 
+[[noreturn]] void fail_gone(const JournalFile& file) {
+  throw Error(ExitCode::output, fmt::format("{}: its content is gone", file.path().string()));
+}
+
+void move_scores(PromptRow& from, PromptRow& to) {
+  to.prompt_logprobs = std::move(from.prompt_logprobs);
+  to.prompt_top_k = from.prompt_top_k;
+  to.prompt_top_ids = std::move(from.prompt_top_ids);
+  to.prompt_top_logprobs = std::move(from.prompt_top_logprobs);
+}
+
 }  // namespace
 
 AnswerStore::AnswerStore(const OutputJob& output, RunIdentity identity, std::string created, const Log& log)
@@ -95,7 +106,7 @@ void AnswerStore::consider(std::optional<RunResult>& base, std::optional<Journal
 AnswerStore::Work AnswerStore::plan(const std::optional<RunResult>& base, std::vector<PromptRow>& prompts,
                                     std::vector<Request>& requests) {
   samples_.assign(prompts.size(), 0);
-  for (const Request& request : requests) samples_[static_cast<std::size_t>(request.prompt_index)] = request.params.n;
+  for (const Request& request : requests) samples_[static_cast<std::size_t>(request.prompt_index)] = request.params->n;
   resumed_ = leave_out_finished(finished_, output_.file, prompts, requests);
   if (!requests.empty()) return Work::run;
   return base && is_settled(*base, prompts) ? Work::nothing : Work::build;
@@ -222,11 +233,40 @@ RunResult AnswerStore::stored() const {
   const JournalFile& file = journal_->file();
   auto content =
       read_journal(file.fd(), file.path(), has_others_ ? JournalRows::all : JournalRows::answers, ExitCode::output);
-  if (!content) throw Error(ExitCode::output, fmt::format("{}: its content is gone", file.path().string()));
+  if (!content) fail_gone(file);
   return has_base_ ? merge(read_result_file(output_.file), std::move(*content)) : to_result(std::move(*content));
 }
 
-void AnswerStore::collect(RunResult& result) {
+// All rows are those of prompts that the job has: straight from the journal into their places, as there may be many.
+void AnswerStore::collect_own(RunResult& result) {
+  std::vector<std::int64_t> places;  // [numbers] of prompts
+  for (std::size_t i = 0; i < numbers_.size(); ++i) {
+    if (!numbers_[i]) continue;
+    if (*numbers_[i] >= places.size()) places.resize(*numbers_[i] + 1, -1);
+    places[*numbers_[i]] = static_cast<std::int64_t>(i);
+  }
+  const auto place = [&](std::uint32_t number) { return number < places.size() ? places[number] : -1; };
+  std::size_t most = 0;
+  for (std::size_t i = 0; i < samples_.size(); ++i)
+    if (numbers_[i]) most += static_cast<std::size_t>(samples_[i]);
+  result.answers.reserve(most);
+  const JournalSink sink{.answer =
+                             [&](std::uint32_t number, AnswerRow&& row) {
+                               row.prompt_index = place(number);
+                               if (row.prompt_index >= 0) result.answers.push_back(std::move(row));
+                             },
+                         .scores =
+                             [&](std::uint32_t number, PromptRow&& row) {
+                               if (const std::int64_t at = place(number); at >= 0)
+                                 move_scores(row, result.prompts[static_cast<std::size_t>(at)]);
+                             }};
+  const JournalFile& file = journal_->file();
+  auto content = read_journal(file.fd(), file.path(), sink, ExitCode::output);
+  if (!content) fail_gone(file);
+  result.attempts = std::move(content->about.attempts);
+}
+
+void AnswerStore::collect_others(RunResult& result) {
   RunResult old = stored();
   std::unordered_map<std::string, std::size_t> rows;
   for (std::size_t i = 0; i < result.prompts.size(); ++i) rows.emplace(result.prompts[i].id, i);
@@ -238,12 +278,8 @@ void AnswerStore::collect(RunResult& result) {
       place.push_back(static_cast<std::int64_t>(result.prompts.size()));
       result.prompts.push_back(std::move(row));
     } else if (at != rows.end() && result.prompts[at->second].content == row.content) {
-      PromptRow& mine = result.prompts[at->second];
       place.push_back(static_cast<std::int64_t>(at->second));
-      mine.prompt_logprobs = std::move(row.prompt_logprobs);
-      mine.prompt_top_k = row.prompt_top_k;
-      mine.prompt_top_ids = std::move(row.prompt_top_ids);
-      mine.prompt_top_logprobs = std::move(row.prompt_top_logprobs);
+      move_scores(row, result.prompts[at->second]);
     } else {
       place.push_back(kNowhere);
     }
@@ -252,7 +288,18 @@ void AnswerStore::collect(RunResult& result) {
     answer.prompt_index = place[static_cast<std::size_t>(answer.prompt_index)];
     if (answer.prompt_index != kNowhere) result.answers.push_back(std::move(answer));
   }
-  std::ranges::sort(result.answers, {}, [](const AnswerRow& a) { return std::pair(a.prompt_index, a.sample_index); });
+  result.attempts = std::move(old.attempts);
+}
+
+void AnswerStore::collect(RunResult& result) {
+  if (has_base_ || has_others_)
+    collect_others(result);
+  else
+    collect_own(result);
+  const auto key = [](const AnswerRow& a) { return std::pair(a.prompt_index, a.sample_index); };
+  std::ranges::sort(result.answers, {}, key);
+  const auto twins = std::ranges::unique(result.answers, {}, key);
+  result.answers.erase(twins.begin(), twins.end());
   for (std::size_t i = 0; i < samples_.size(); ++i) {
     const auto found =
         std::ranges::equal_range(result.answers, static_cast<std::int64_t>(i), {}, &AnswerRow::prompt_index);
@@ -265,7 +312,6 @@ void AnswerStore::collect(RunResult& result) {
   result.run_id = head_.run_id;
   result.created = head_.created;
   result.model_files = head_.identity.files;
-  result.attempts = std::move(old.attempts);
 }
 
 void AnswerStore::remove() { journal_->remove(); }

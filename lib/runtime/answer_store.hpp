@@ -67,6 +67,8 @@ class AnswerStore {
                      const std::optional<JournalContent>& content);
   std::uint32_t number_of(const PromptRow& prompt, std::int64_t index);
   RunResult stored() const;
+  void collect_others(RunResult& result);
+  void collect_own(RunResult& result);
 
   const OutputJob& output_;
   JournalHead head_;

@@ -19,8 +19,8 @@ Answering::Answering(std::shared_ptr<const Request> request, std::int32_t sample
     : request_(std::move(request)),
       context_(context),
       prompt_tokens_(static_cast<std::int64_t>(request_->token_ids.size())),
-      stops_(request_->params.stop) {
-  const SamplingParams& params = request_->params;
+      stops_(request_->params->stop) {
+  const SamplingParams& params = *request_->params;
   answer.prompt_index = request_->prompt_index;
   answer.sample_index = sample;
   answer.top_k = static_cast<std::int32_t>(params.logprobs.value_or(0));
@@ -46,18 +46,18 @@ Answering::Answering(std::shared_ptr<const Request> request, std::int32_t sample
 
 RowTask Answering::task(std::int64_t position, std::span<const std::int32_t> tokens) const {
   if (position + 1 < prompt_tokens_)
-    return {.params = &request_->params,
+    return {.params = request_->params.get(),
             .context = {},
             .given = tokens[static_cast<std::size_t>(position) + 1],
             .top_k = scores.prompt_top_k};
   const std::int64_t made = static_cast<std::int64_t>(tokens.size()) - prompt_tokens_;
-  return {.params = &request_->params,
+  return {.params = request_->params.get(),
           .context = {.eos_ids = context_.eos_ids,
                       .allowed_ids = context_.allowed_ids,
                       .tokens = tokens,
                       .prompt_tokens = prompt_tokens_,
                       .bad_words = request_->bad_words,
-                      .draw = {.seed = static_cast<std::uint64_t>(request_->params.seed),
+                      .draw = {.seed = static_cast<std::uint64_t>(request_->params->seed),
                                .prompt = request_->id_hash,
                                .sample = static_cast<std::uint32_t>(answer.sample_index),
                                .position = static_cast<std::uint32_t>(made)}},
@@ -76,7 +76,7 @@ void Answering::take_score(std::int64_t position, const RowOutcome& outcome) {
 }
 
 bool Answering::is_stop_id(std::int32_t id) const {
-  const SamplingParams& params = request_->params;
+  const SamplingParams& params = *request_->params;
   if (!params.ignore_eos && std::ranges::find(context_.eos_ids, id) != context_.eos_ids.end()) return true;
   return std::ranges::find(params.stop_token_ids, static_cast<std::int64_t>(id)) != params.stop_token_ids.end();
 }
@@ -87,7 +87,7 @@ bool Answering::meets_stop_string(std::int32_t id) {
   const auto& match = stops_.push(decoder_->push(id));
   if (!match) return false;
   answer.text_bytes =
-      static_cast<std::int64_t>(request_->params.include_stop_str_in_output ? match->end : match->begin);
+      static_cast<std::int64_t>(request_->params->include_stop_str_in_output ? match->end : match->begin);
   return true;
 }
 

@@ -31,7 +31,7 @@ class Answering {
 
   const Request& request() const noexcept { return *request_; }
   /// Whether this sample tells the prompt's log probabilities: the first one does.
-  bool scores_prompt() const noexcept { return request_->params.prompt_logprobs && answer.sample_index == 0; }
+  bool scores_prompt() const noexcept { return request_->params->prompt_logprobs && answer.sample_index == 0; }
   /// What is wanted of the logits at `position`; `tokens` (prompt and answer so far) must outlive the task.
   RowTask task(std::int64_t position, std::span<const std::int32_t> tokens) const;
   /// Takes the outcome of that task; at the prompt's last position and later a new token comes into `answer`, whose

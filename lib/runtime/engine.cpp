@@ -60,7 +60,7 @@ void Engine::refill(RequestSource& source) {
   if (wanted <= 0 || source.exhausted()) return;
   for (Request& request : source.take(wanted)) {
     const auto shared = std::make_shared<const Request>(std::move(request));
-    for (std::int32_t sample = 0; sample < shared->params.n; ++sample)
+    for (std::int32_t sample = 0; sample < shared->params->n; ++sample)
       if (!shared->is_finished(sample)) enqueue(shared, sample);
   }
 }

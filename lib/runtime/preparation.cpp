@@ -152,7 +152,7 @@ PromptDemand demand_of(const std::vector<Request>& requests) {
   PromptDemand demand;
   for (const Request& request : requests) {
     const auto prompt = static_cast<std::int64_t>(request.token_ids.size());
-    const std::int64_t samples = request.params.n;
+    const std::int64_t samples = request.params->n;
     demand.longest = std::max(demand.longest, request.most_tokens());
     demand.longest_prompt = std::max(demand.longest_prompt, prompt);
     demand.all_tokens += samples * request.most_tokens();
@@ -162,8 +162,8 @@ PromptDemand demand_of(const std::vector<Request>& requests) {
     const auto scores = [](std::int64_t tokens, const OptionalInt& alternatives) {
       return static_cast<std::uint64_t>(tokens * 8 * (1 + alternatives.value_or(0)));
     };
-    demand.answer_bytes += scores(samples * request.most_new_tokens, request.params.logprobs);
-    if (request.params.prompt_logprobs) demand.answer_bytes += scores(prompt, request.params.prompt_logprobs);
+    demand.answer_bytes += scores(samples * request.most_new_tokens, request.params->logprobs);
+    if (request.params->prompt_logprobs) demand.answer_bytes += scores(prompt, request.params->prompt_logprobs);
   }
   return demand;
 }

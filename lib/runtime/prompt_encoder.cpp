@@ -61,7 +61,7 @@ PromptEncoder::PromptEncoder(const EncodingTerms& terms) : terms_(terms) {
     max_model_len_ =
         std::min(terms.job.engine.max_model_len.value_or(terms.spec->max_positions), terms.spec->max_positions);
   try {
-    params_ = resolve_sampling({}, terms.job.sampling, terms.generation_config);
+    params_ = std::make_shared<const SamplingParams>(resolve_sampling({}, terms.job.sampling, terms.generation_config));
   } catch (const Error&) {
     params_.reset();  // the job's own fault is told elsewhere; each record would say the same
   }
@@ -92,13 +92,13 @@ void PromptEncoder::fill(PromptRecord& record, EncodedPrompt& prompt) const {
   const bool encodable = record.token_ids || terms_.tokenizer;
   prompt.lacks_tokenizer = !encodable;
   Request& request =
-      prompt.request.emplace(Request{.id_hash = hash_bytes(prompt.row.id), .token_ids = {}, .params = {}});
+      prompt.request.emplace(Request{.id_hash = hash_bytes(prompt.row.id), .token_ids = {}, .params = nullptr});
   if (encodable) request.token_ids = token_ids(record);
   if (prompt.is_text && terms_.tokenizer) prompt.begins_twice = begins_twice(request.token_ids, *terms_.tokenizer);
   prompt.row.token_ids = request.token_ids;
   request.params = params(record);
-  if (terms_.spec) check_bias(request.params, terms_.spec->vocab, record.place);
-  request.bad_words = bad_word_ids(request.params, terms_.tokenizer, record.place);
+  if (terms_.spec) check_bias(*request.params, terms_.spec->vocab, record.place);
+  request.bad_words = bad_word_ids(*request.params, terms_.tokenizer, record.place);
   if (!encodable || !terms_.spec) return;
   fit(record, prompt);
   set_limits(request);
@@ -120,15 +120,16 @@ std::vector<std::int32_t> PromptEncoder::token_ids(const PromptRecord& record) c
   return ids;
 }
 
-SamplingParams PromptEncoder::params(const PromptRecord& record) const {
-  if (params_ && record.params == SamplingRequest{}) return *params_;
-  return resolve_sampling(record.params, terms_.job.sampling, terms_.generation_config, record.place);
+std::shared_ptr<const SamplingParams> PromptEncoder::params(const PromptRecord& record) const {
+  if (params_ && record.params == SamplingRequest{}) return params_;
+  return std::make_shared<const SamplingParams>(
+      resolve_sampling(record.params, terms_.job.sampling, terms_.generation_config, record.place));
 }
 
 // prompts.on_too_long: a prompt is too long when it leaves no room for one new token.
 void PromptEncoder::fit(const PromptRecord& record, EncodedPrompt& prompt) const {
   Request& request = *prompt.request;
-  const SamplingParams& params = request.params;
+  const SamplingParams& params = *request.params;
   const std::int64_t least = params.max_new_tokens > 0 ? 1 : 0;
   const std::int64_t limit = std::min(max_model_len_, params.max_length.value_or(max_model_len_));
   const auto tokens = [&] { return static_cast<std::int64_t>(request.token_ids.size()); };
@@ -175,9 +176,9 @@ void PromptEncoder::cut(const PromptRecord& record, std::size_t keep, EncodedPro
 // New tokens under all limits, and which limit it is.
 void PromptEncoder::set_limits(Request& request) const {
   const auto prompt = static_cast<std::int64_t>(request.token_ids.size());
-  request.most_new_tokens = request.params.max_new_tokens;
-  if (request.params.max_length)
-    request.most_new_tokens = std::min(request.most_new_tokens, *request.params.max_length - prompt);
+  request.most_new_tokens = request.params->max_new_tokens;
+  if (request.params->max_length)
+    request.most_new_tokens = std::min(request.most_new_tokens, *request.params->max_length - prompt);
   if (const std::int64_t room = max_model_len_ - prompt; room < request.most_new_tokens) {
     request.most_new_tokens = room;
     request.at_limit = FinishReason::context;

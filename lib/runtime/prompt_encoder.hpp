@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -41,7 +42,7 @@ class PromptEncoder {
 
  private:
   std::vector<std::int32_t> token_ids(const PromptRecord& record) const;
-  SamplingParams params(const PromptRecord& record) const;
+  std::shared_ptr<const SamplingParams> params(const PromptRecord& record) const;
   void fill(PromptRecord& record, EncodedPrompt& prompt) const;
   void fit(const PromptRecord& record, EncodedPrompt& prompt) const;
   void cut(const PromptRecord& record, std::size_t keep, EncodedPrompt& prompt) const;
@@ -49,7 +50,7 @@ class PromptEncoder {
 
   EncodingTerms terms_;
   std::int64_t max_model_len_ = 0;
-  std::optional<SamplingParams> params_;  ///< of a record without its own
+  std::shared_ptr<const SamplingParams> params_;  ///< of a record without its own; null after a fault
 };
 
 }  // namespace tpinfer

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <unordered_map>
 
 #include "core/bytes.hpp"
 #include "core/ordered_work.hpp"
@@ -13,6 +14,8 @@ namespace {
 // Of one piece of work: enough that handing it over costs nothing.
 constexpr std::size_t kBatchRecords = 256;
 constexpr std::size_t kBatchBytes = std::size_t{1} << 20;
+
+constexpr std::size_t kMostShared = 10'000;  // parameters that are looked for again
 
 using RawBatch = std::vector<RawPrompt>;
 
@@ -38,6 +41,7 @@ class Collector {
       twice_ += prompt.begins_twice ? 1 : 0;
       if (prompt.request) {
         prompt.request->prompt_index = static_cast<std::int64_t>(p_.prompts.size());
+        share(prompt.request->params);
         p_.requests.push_back(std::move(*prompt.request));
       }
       places_.push_back({placed.file, placed.number});
@@ -82,11 +86,24 @@ class Collector {
   bool lacks_tokenizer() const noexcept { return lacks_tokenizer_; }
 
  private:
+  // Many records of a file ask for the same.
+  void share(std::shared_ptr<const SamplingParams>& params) {
+    if (params == last_) return;
+    auto& known = known_[params_hash(*params)];
+    if (known && *known == *params)
+      params = known;
+    else if (known_.size() <= kMostShared)
+      known = params;
+    last_ = params;
+  }
+
   std::string place(std::size_t row) const { return stream_.place(places_[row].first, places_[row].second); }
 
   const PromptStream& stream_;
   Preparation& p_;
-  std::vector<std::pair<std::size_t, std::int64_t>> places_;  ///< [prompts] file and line
+  std::vector<std::pair<std::size_t, std::int64_t>> places_;                        ///< [prompts] file and line
+  std::unordered_map<std::uint64_t, std::shared_ptr<const SamplingParams>> known_;  ///< by hash
+  std::shared_ptr<const SamplingParams> last_;
   bool lacks_tokenizer_ = false;
   std::size_t texts_ = 0, cut_ = 0, twice_ = 0;
 };

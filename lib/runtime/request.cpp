@@ -75,7 +75,7 @@ SamplingParams get_params(ByteReader& from) {
 // What an answer depends on besides the model.
 void put_content(ByteWriter& to, const Request& request) {
   to.put(request.token_ids);
-  put(to, request.params);
+  put(to, *request.params);
   to.put(static_cast<std::uint64_t>(request.bad_words.size()));
   for (const auto& word : request.bad_words) to.put(word);
   to.put(request.most_new_tokens);
@@ -103,7 +103,7 @@ std::vector<Request> decode_requests(std::span<const std::byte> bytes) {
     r.prompt_index = from.get<std::int64_t>();
     r.id_hash = from.get<std::uint64_t>();
     from.get_list(r.token_ids);
-    r.params = get_params(from);
+    r.params = std::make_shared<const SamplingParams>(get_params(from));
     r.bad_words.resize(from.get<std::uint64_t>());
     for (auto& word : r.bad_words) from.get_list(word);
     r.most_new_tokens = from.get<std::int64_t>();
@@ -117,6 +117,12 @@ std::uint64_t content_hash(const Request& request) {
   ByteWriter to;
   put_content(to, request);
   return std::max<std::uint64_t>(1, hash_bytes(to.bytes()));
+}
+
+std::uint64_t params_hash(const SamplingParams& params) {
+  ByteWriter to;
+  put(to, params);
+  return hash_bytes(to.bytes());
 }
 
 std::int64_t samples_of(std::span<const Request> requests) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -17,17 +18,17 @@ struct Request {
   std::int64_t prompt_index = 0;
   std::uint64_t id_hash = 0;  ///< of the prompt's id, for the draws
   std::vector<std::int32_t> token_ids;
-  SamplingParams params;
-  std::vector<std::vector<std::int32_t>> bad_words = {};  ///< each as ids
-  std::int64_t most_new_tokens = 0;                       ///< of each sample, under all limits
-  FinishReason at_limit = FinishReason::length;           ///< why it ends at most_new_tokens
-  std::vector<std::int32_t> finished = {};                ///< samples that have their answer already, ascending
+  std::shared_ptr<const SamplingParams> params = std::make_shared<const SamplingParams>();  ///< equal ones are shared
+  std::vector<std::vector<std::int32_t>> bad_words = {};                                    ///< each as ids
+  std::int64_t most_new_tokens = 0;              ///< of each sample, under all limits
+  FinishReason at_limit = FinishReason::length;  ///< why it ends at most_new_tokens
+  std::vector<std::int32_t> finished = {};       ///< samples that have their answer already, ascending
 
   bool is_finished(std::int32_t sample) const {
     return std::find(finished.begin(), finished.end(), sample) != finished.end();
   }
   /// Samples that are to be run.
-  std::int64_t samples() const noexcept { return params.n - static_cast<std::int64_t>(finished.size()); }
+  std::int64_t samples() const noexcept { return params->n - static_cast<std::int64_t>(finished.size()); }
   std::int64_t most_tokens() const noexcept { return static_cast<std::int64_t>(token_ids.size()) + most_new_tokens; }
 };
 
@@ -36,6 +37,7 @@ std::vector<std::byte> encode(std::span<const Request> requests);
 std::vector<Request> decode_requests(std::span<const std::byte> bytes);
 /// Hash of all that the answers of a request depend on, but the model and the prompt's id; never 0.
 std::uint64_t content_hash(const Request& request);
+std::uint64_t params_hash(const SamplingParams& params);
 std::int64_t samples_of(std::span<const Request> requests);
 
 /// Where an engine gets its work from.

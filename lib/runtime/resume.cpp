@@ -29,9 +29,9 @@ std::vector<std::string> changed_prompts(const Finished& finished, const std::ve
 // -> whether nothing of the request is left to do
 bool take_over(const FinishedPrompt& old, PromptRow& row, Request& request, ResumeCounts& counts) {
   request.finished = old.samples;
-  std::erase_if(request.finished, [&](std::int32_t sample) { return sample >= request.params.n; });
+  std::erase_if(request.finished, [&](std::int32_t sample) { return sample >= request.params->n; });
   // the first sample tells the prompt's log probabilities
-  if (request.params.prompt_logprobs && !old.scored) std::erase(request.finished, 0);
+  if (request.params->prompt_logprobs && !old.scored) std::erase(request.finished, 0);
   std::ranges::sort(request.finished);
   counts.answers += static_cast<std::int64_t>(request.finished.size());
   if (old.failed) {

@@ -36,9 +36,10 @@ std::vector<Request> requests(std::int64_t vocab) {
   shaped.prompt_logprobs = 2;
   std::vector<Request> list;
   for (int i = 0; i < 9; ++i) {
-    Request request{.prompt_index = i, .id_hash = static_cast<std::uint64_t>(i), .token_ids = {}, .params = {}};
-    request.params = i % 3 == 0 ? greedy : i % 3 == 1 ? drawn : shaped;
-    request.params.ignore_eos = true;
+    Request request{.prompt_index = i, .id_hash = static_cast<std::uint64_t>(i), .token_ids = {}};
+    SamplingParams mine = i % 3 == 0 ? greedy : i % 3 == 1 ? drawn : shaped;
+    mine.ignore_eos = true;
+    request.params = std::make_shared<const SamplingParams>(mine);
     request.most_new_tokens = 5 + 3 * (i % 4);
     for (int t = 0; t < 4 + 5 * i; ++t)
       request.token_ids.push_back(static_cast<std::int32_t>((t * 31 + i * 7) % vocab));

@@ -115,9 +115,11 @@ Counts run(const char* name, std::optional<std::int64_t> prompt_logprobs) {
                 std::chrono::steady_clock::now());
   std::vector<Request> requests;
   for (const std::int64_t tokens : kPromptTokens) {
-    Request request{.prompt_index = std::ssize(requests), .id_hash = 1, .token_ids = {}, .params = {}};
-    request.params.ignore_eos = true;
-    request.params.prompt_logprobs = prompt_logprobs;
+    Request request{.prompt_index = std::ssize(requests), .id_hash = 1, .token_ids = {}};
+    SamplingParams params;
+    params.ignore_eos = true;
+    params.prompt_logprobs = prompt_logprobs;
+    request.params = std::make_shared<const SamplingParams>(params);
     request.most_new_tokens = 3 + std::ssize(requests);
     for (std::int64_t i = 0; i < tokens; ++i)
       request.token_ids.push_back(static_cast<std::int32_t>((i * 37 + 5 * std::ssize(requests)) % model.spec.vocab));

@@ -36,8 +36,11 @@ class LocalMailbox final : public Mailbox {
 std::vector<Request> requests(std::int64_t count, std::int64_t n = 1) {
   std::vector<Request> list;
   for (std::int64_t i = 0; i < count; ++i) {
-    Request request{.prompt_index = i, .token_ids = {1, 2, static_cast<std::int32_t>(i)}, .params = {}};
-    request.params.n = n;
+    SamplingParams params;
+    params.n = n;
+    Request request{.prompt_index = i,
+                    .token_ids = {1, 2, static_cast<std::int32_t>(i)},
+                    .params = std::make_shared<const SamplingParams>(params)};
     request.most_new_tokens = 5;
     list.push_back(request);
   }
@@ -62,38 +65,38 @@ TEST(Replicas, GroupsAreMadeOfRanksOfOneHost) {
 }
 
 TEST(Replicas, RequestsCrossRanksWhole) {
-  Request request{.prompt_index = 3, .id_hash = 77, .token_ids = {5, 6}, .params = {}};
-  request.params = {.max_new_tokens = 9,
-                    .max_length = 11,
-                    .min_new_tokens = 2,
-                    .do_sample = true,
-                    .temperature = 0.7,
-                    .top_k = 4,
-                    .top_p = 0.8,
-                    .min_p = 0.1,
-                    .repetition_penalty = 1.1,
-                    .presence_penalty = 0.2,
-                    .frequency_penalty = 0.3,
-                    .no_repeat_ngram_size = 2,
-                    .bad_words = {"a b", ""},
-                    .logit_bias = {{3, -1.5}, {9, 2.0}},
-                    .stop = {"x"},
-                    .stop_token_ids = {4, 5},
-                    .ignore_eos = true,
-                    .include_stop_str_in_output = true,
-                    .seed = 99,
-                    .n = 3,
-                    .logprobs = 0,
-                    .prompt_logprobs = 2,
-                    .skip_special_tokens = false,
-                    .allow_unknown_ids = true};
+  Request request{.prompt_index = 3, .id_hash = 77, .token_ids = {5, 6}};
+  request.params = std::make_shared<const SamplingParams>(SamplingParams{.max_new_tokens = 9,
+                                                                         .max_length = 11,
+                                                                         .min_new_tokens = 2,
+                                                                         .do_sample = true,
+                                                                         .temperature = 0.7,
+                                                                         .top_k = 4,
+                                                                         .top_p = 0.8,
+                                                                         .min_p = 0.1,
+                                                                         .repetition_penalty = 1.1,
+                                                                         .presence_penalty = 0.2,
+                                                                         .frequency_penalty = 0.3,
+                                                                         .no_repeat_ngram_size = 2,
+                                                                         .bad_words = {"a b", ""},
+                                                                         .logit_bias = {{3, -1.5}, {9, 2.0}},
+                                                                         .stop = {"x"},
+                                                                         .stop_token_ids = {4, 5},
+                                                                         .ignore_eos = true,
+                                                                         .include_stop_str_in_output = true,
+                                                                         .seed = 99,
+                                                                         .n = 3,
+                                                                         .logprobs = 0,
+                                                                         .prompt_logprobs = 2,
+                                                                         .skip_special_tokens = false,
+                                                                         .allow_unknown_ids = true});
   request.bad_words = {{1, 2}, {}};
   request.most_new_tokens = 7;
   request.at_limit = FinishReason::context;
   const auto bytes = encode(std::span(&request, 1));
   const auto back = decode_requests(bytes);
   ASSERT_EQ(back.size(), 1U);
-  EXPECT_EQ(back[0].params, request.params);
+  EXPECT_EQ(*back[0].params, *request.params);
   EXPECT_EQ(back[0].token_ids, request.token_ids);
   EXPECT_EQ(back[0].bad_words, request.bad_words);
   EXPECT_EQ(back[0].id_hash, 77U);

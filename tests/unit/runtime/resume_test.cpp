@@ -13,9 +13,16 @@
 namespace tpinfer {
 namespace {
 
+template <class Change>
+void change(Request& request, Change make) {
+  SamplingParams params = *request.params;
+  make(params);
+  request.params = std::make_shared<const SamplingParams>(params);
+}
+
 Request request(std::int64_t index, std::int64_t n = 1) {
-  Request r{.prompt_index = index, .token_ids = {1, static_cast<std::int32_t>(index)}, .params = {}};
-  r.params.n = n;
+  Request r{.prompt_index = index, .token_ids = {1, static_cast<std::int32_t>(index)}};
+  change(r, [&](SamplingParams& p) { p.n = n; });
   r.most_new_tokens = 8;
   return r;
 }
@@ -36,7 +43,7 @@ JournalPrompt kept(const std::string& id, const Request& r, std::vector<std::int
   JournalPrompt p;
   p.row = row(id);
   p.row.content = content_hash(r);
-  p.samples = r.params.n;
+  p.samples = r.params->n;
   p.finished = std::move(samples);
   return p;
 }
@@ -84,7 +91,7 @@ TEST(Resume, AFailedPromptHasEndedButOneThatCouldNotRunIsTriedAgain) {
 
 TEST(Resume, ScoresThatAreMissingRunTheFirstSampleAgain) {
   Job3 job;
-  for (Request& r : job.requests) r.params.prompt_logprobs = 1;
+  for (Request& r : job.requests) change(r, [](SamplingParams& p) { p.prompt_logprobs = 1; });
   JournalContent journal;
   journal.prompts = {kept("a", job.requests[0], {0}), kept("b", job.requests[1], {0, 1, 2})};
   journal.prompts[0].scored = true;
@@ -97,7 +104,7 @@ TEST(Resume, ScoresThatAreMissingRunTheFirstSampleAgain) {
 
 TEST(Resume, ChangedPromptsAreNamed) {
   Job3 other;
-  other.requests[1].params.seed = 5;
+  change(other.requests[1], [](SamplingParams& p) { p.seed = 5; });
   other.requests[2].token_ids.push_back(9);
   JournalContent journal;
   for (std::size_t i = 0; i < 3; ++i) journal.prompts.push_back(kept(other.prompts[i].id, other.requests[i], {0}));
@@ -122,17 +129,18 @@ TEST(Resume, TheContentIsAllThatAnAnswerDependsOn) {
   same.prompt_index = 7;
   same.finished = {0};
   EXPECT_EQ(content_hash(same), hash);
-  const std::vector<std::function<void(Request&)>> changes = {[](Request& r) { r.token_ids.back() = 3; },
-                                                              [](Request& r) { r.params.temperature = 0.5; },
-                                                              [](Request& r) { r.params.n = 2; },
-                                                              [](Request& r) { r.params.stop = {"x"}; },
-                                                              [](Request& r) { r.bad_words = {{4}}; },
-                                                              [](Request& r) { r.most_new_tokens = 9; },
-                                                              [](Request& r) { r.params.logit_bias[3] = 1; },
-                                                              [](Request& r) { r.params.logprobs = 0; }};
-  for (const auto& change : changes) {
+  const std::vector<std::function<void(Request&)>> changes = {
+      [](Request& r) { r.token_ids.back() = 3; },
+      [](Request& r) { change(r, [](SamplingParams& p) { p.temperature = 0.5; }); },
+      [](Request& r) { change(r, [](SamplingParams& p) { p.n = 2; }); },
+      [](Request& r) { change(r, [](SamplingParams& p) { p.stop = {"x"}; }); },
+      [](Request& r) { r.bad_words = {{4}}; },
+      [](Request& r) { r.most_new_tokens = 9; },
+      [](Request& r) { change(r, [](SamplingParams& p) { p.logit_bias[3] = 1; }); },
+      [](Request& r) { change(r, [](SamplingParams& p) { p.logprobs = 0; }); }};
+  for (const auto& make : changes) {
     Request other = base;
-    change(other);
+    make(other);
     EXPECT_NE(content_hash(other), hash);
   }
 }

@@ -54,8 +54,10 @@ std::vector<Request> requests(std::int64_t vocab) {
   scored.logprobs = 5;
   std::vector<Request> list;
   for (const SamplingParams& params : {greedy, shaped(), wide, scored}) {
-    Request request{.prompt_index = std::ssize(list), .id_hash = 7, .token_ids = {}, .params = params};
-    request.params.ignore_eos = true;
+    Request request{.prompt_index = std::ssize(list), .id_hash = 7, .token_ids = {}};
+    SamplingParams mine = params;
+    mine.ignore_eos = true;
+    request.params = std::make_shared<const SamplingParams>(mine);
     request.most_new_tokens = kNewTokens;
     for (std::int64_t i = 0; i < 20; ++i)
       request.token_ids.push_back(static_cast<std::int32_t>((i * 37 + 11 * std::ssize(list)) % vocab));
