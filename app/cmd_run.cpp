@@ -121,6 +121,7 @@ class JobRun {
     }
     prepared_ = prepare(*job_, limits, setup_.gpu ? Device::cuda : Device::cpu, log_);
     job_->engine = prepared_->engine;
+    job_->memory.kv_cache = prepared_->kv_cache;
     setup_ = make_setup(*job_, *prepared_,
                         {.kernel_set = set,
                          .replicas = static_cast<int>(layout_.leaders.size()),

@@ -118,6 +118,7 @@ MemoryPlan plan_memory(const ModelSpec& spec, const ShardingPlan& plan, const En
   const std::int64_t least = demand && !own_size ? (memory.limits.max_model_len + block - 1) / block : 1;
   memory.kv_blocks = useful_blocks(memory.limits, block, demand);
   if (cache.tokens) memory.kv_blocks = std::min(memory.kv_blocks, static_cast<std::int64_t>(*cache.tokens) / block);
+  std::int64_t wanted = memory.kv_blocks;
   for (const PlannedRank& rank : plan.per_rank) {
     RankMemoryPlan& mine = memory.ranks.emplace_back();
     mine.weights = rank.weights_bytes;
@@ -126,12 +127,13 @@ MemoryPlan plan_memory(const ModelSpec& spec, const ShardingPlan& plan, const En
     if (device.cpu_threads > 0 && demand && rank.share.rank == 0) mine.workspace += demand->answer_bytes;
     mine.budget = budgets[static_cast<std::size_t>(rank.share.rank)];
     const std::uint64_t per_block = block_bytes(kv_spec(spec, rank.share, plan.compute_dtype, block, 1), device);
-    if (cache.bytes) memory.kv_blocks = std::min(memory.kv_blocks, blocks_within(*cache.bytes, per_block));
+    if (cache.bytes) wanted = std::min(wanted, blocks_within(*cache.bytes, per_block));
     const std::uint64_t fixed = mine.weights + mine.workspace;
     memory.kv_blocks =
         std::min(memory.kv_blocks, blocks_within(mine.budget > fixed ? mine.budget - fixed : 0, per_block));
   }
-  memory.kv_blocks = std::max(memory.kv_blocks, least);
+  if (own_size) memory.wanted_blocks = wanted;
+  memory.kv_blocks = std::max(std::min(memory.kv_blocks, wanted), least);
   memory.fits = true;
   for (const PlannedRank& rank : plan.per_rank) {
     RankMemoryPlan& mine = memory.ranks[static_cast<std::size_t>(rank.share.rank)];

@@ -41,7 +41,8 @@ struct PlannedDevice {
 
 struct MemoryPlan {
   TransformerLimits limits;
-  std::int64_t kv_blocks = 0;  ///< the same on every rank
+  std::int64_t kv_blocks = 0;      ///< the same on every rank
+  std::int64_t wanted_blocks = 0;  ///< of a cache of the job's own size: as many as can be of use; else 0
   std::int64_t block_size = 16;
   std::vector<RankMemoryPlan> ranks;
   bool fits = false;

@@ -131,6 +131,15 @@ void shrink_to_fit(const Job& job, PlanTerms& terms, Preparation& p, const Log& 
   p.memory = plan_memory(spec, p.plan, terms);
 }
 
+// A cache of the job's own size gets what there is; prompts that do not fit into it at once wait.
+void tell_of_a_smaller_cache(const Job& job, Preparation& p, const Log& log) {
+  if (p.memory.kv_blocks >= p.memory.wanted_blocks) return;
+  log.warning("memory.kv_cache asks for {} tokens that can be of use, but there is memory for {}",
+              p.memory.wanted_blocks * p.memory.block_size, p.memory.kv_tokens());
+  if (job.memory.on_no_fit == NoFit::shrink)
+    p.kv_cache = {.bytes = {}, .tokens = static_cast<std::uint64_t>(p.memory.kv_tokens())};
+}
+
 // A sequence longer than a cache of the job's own size cannot run; the others can.
 void fail_prompts_beyond_cache(Preparation& p, bool skip) {
   std::erase_if(p.requests, [&](const Request& request) {
@@ -227,6 +236,7 @@ Preparation prepare(const Job& job, const std::vector<std::uint64_t>& budgets, D
   open_model(job, p, log, attempt);
   const bool prompts = prepare_prompts(job, p, log, on_fault);
   p.engine = job.engine;
+  p.kv_cache = job.memory.kv_cache;
   if (!p.model) return p;
   if (job.model.verify_weights == VerifyWeights::checksum && job.model.load_format == LoadFormat::safetensors)
     attempt(Part::model, [&] { p.sums = published_sums(job.model.path, p.model->checkpoint.files()); });
@@ -245,6 +255,7 @@ Preparation prepare(const Job& job, const std::vector<std::uint64_t>& budgets, D
     if (!p.memory.fits && job.memory.on_no_fit == NoFit::shrink) shrink_to_fit(job, terms, p, log);
     if (!p.memory.fits) p.memory.hint = smallest_change(*p.model, terms, ranks);
     refuse_what_does_not_fit(p.memory);
+    tell_of_a_smaller_cache(job, p, log);
     if (prompts) fail_prompts_beyond_cache(p, job.prompts.on_too_long == TooLong::skip);
   });
   return p;

@@ -29,6 +29,7 @@ struct Preparation {
   AnsweringContext context;
   std::vector<PublishedSum> sums;  ///< of the weight files, where the job wants them verified
   EngineJob engine;                ///< the job's, or what memory.on_no_fit: shrink has made of it
+  KvCacheLimit kv_cache;           ///< the same
 };
 
 /// What of a job a complaint is about.

@@ -18,12 +18,12 @@ class Shrink(unittest.TestCase):
         self.addCleanup(self.place.dir.cleanup)
         self.shrink = ["memory.on_no_fit=shrink"]
 
-    def needed(self, *sets, records=RECORDS):
-        """Bytes of the largest rank of two, where there is no room at all."""
+    def needed(self, *sets, records=RECORDS, more_blocks=0):
+        """Bytes of the largest rank of two, where there is no room at all; with a cache of so many blocks more."""
         words = [w for s in sets for w in ("--set", s)]
         r = jobs.start(0, "plan", self.place.job(MODEL, records), "--ranks", "2", "--memory", "1kB", "--json", *words)
         self.assertEqual(r.returncode, 4, r.stderr)
-        return max(rank["total_bytes"] for rank in json.loads(r.stdout)["ranks"])
+        return max(rank["total_bytes"] + more_blocks * rank["kv_cache_bytes"] for rank in json.loads(r.stdout)["ranks"])
 
     def run_it(self, memory, *sets, want=0, records=RECORDS):
         got = self.place.run(2, MODEL, records, sets=[f"memory.cpu_memory_limit={memory}", *sets], want=want)
@@ -67,6 +67,15 @@ class Shrink(unittest.TestCase):
         r = jobs.start(0, "plan", str(self.place.path / "job.json"), "--ranks", "2", "--set", f"memory.cpu_memory_limit={small}", "--set", self.shrink[0])
         self.assertEqual(r.returncode, 0, r.stderr)
         self.assertIn("on 2 ranks the job is shrunk to fit: ", r.stderr)
+
+    def test_a_smaller_cache_than_was_asked_for(self):
+        small = self.needed("memory.kv_cache=16 tokens", records=RECORDS[:3], more_blocks=3)
+        got = self.run_it(small, *self.shrink, "memory.kv_cache=4096 tokens", records=RECORDS[:3])
+        with jobs.h5py.File(self.place.path / "a.h5") as h:
+            told = [m for m in h["events/message"].asstr()[:] if "kv_cache" in m]
+        self.assertRegex(told[0], r"memory.kv_cache asks for \d+ tokens that can be of use, but there is memory for 64$")
+        self.assertIn("  kv_cache: 64\n", got["job"])
+        self.assertTrue(jobs.same_bits(self.place.run(2, MODEL, RECORDS[:3]), got))
 
     def test_weights_cannot_shrink(self):
         self.assertIn("rank 0 needs ", self.run_it(100_000, *self.shrink, want=4).stderr)
