@@ -6,7 +6,7 @@ import struct
 
 import numpy as np
 
-TYPES = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": np.dtype("<u2")}  # BF16 as its bits
+TYPES = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": np.dtype("<u2"), "BOOL": np.dtype("?")}  # BF16 as its bits
 NAMES = {v: k for k, v in TYPES.items()}
 
 
