@@ -139,6 +139,31 @@ TEST_F(JournalTest, GivesBackWhatWasWritten) {
   EXPECT_EQ(result.attempts.at(0).reason, "interrupted");
 }
 
+TEST_F(JournalTest, ASinkGetsAllRowsInsteadOfTheMemory) {
+  write();
+  std::vector<std::pair<std::uint32_t, std::int32_t>> answers;
+  std::vector<std::uint32_t> scored;
+  const JournalSink sink{.answer =
+                             [&](std::uint32_t number, AnswerRow&& row) {
+                               EXPECT_EQ(row.logprobs.size(), row.token_ids.size());
+                               answers.emplace_back(number, row.sample_index);
+                             },
+                         .scores =
+                             [&](std::uint32_t number, PromptRow&& row) {
+                               EXPECT_EQ(row.prompt_logprobs, (std::vector<float>{0, -1, -2}));
+                               scored.push_back(number);
+                             }};
+  const JournalFile file(file_, 0);
+  const auto content = read_journal(file.fd(), file.path(), sink, ExitCode::output);
+  ASSERT_TRUE(content);
+  EXPECT_EQ(answers, (std::vector<std::pair<std::uint32_t, std::int32_t>>{{0, 0}, {0, 1}, {2, 0}}));
+  EXPECT_EQ(scored, (std::vector<std::uint32_t>{0}));
+  EXPECT_TRUE(content->prompts.empty());
+  EXPECT_TRUE(content->answers.empty());
+  EXPECT_TRUE(content->damage.empty());
+  EXPECT_EQ(content->about.attempts.at(0).reason, "interrupted");
+}
+
 TEST_F(JournalTest, TornAtEachByteItKeepsAllWholeRecords) {
   const auto ends = write();
   const std::string whole = bytes();
