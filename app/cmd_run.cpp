@@ -86,17 +86,7 @@ class JobRun {
   void prepare_all() {
     std::vector<std::int64_t> budgets =
         comm_->all_gather(static_cast<std::int64_t>(fair_share(usable_memory(), comm_->local_size())), "memory");
-    KernelSet mine = KernelSet::scalar;
-    std::exception_ptr failure;
-    try {
-      mine = choose_kernel_set(environment("TPINFER_ISA"));
-    } catch (...) {
-      failure = std::current_exception();
-    }
-    agree(*comm_, failure, "choosing kernels");
-    KernelSet set = mine;
-    for (const std::int64_t other : comm_->all_gather(static_cast<std::int64_t>(mine), "kernel sets"))
-      set = std::min(set, static_cast<KernelSet>(other));
+    const KernelSet set = common_kernel_set(*comm_);
     hosts_ = comm_->all_gather(comm_->host(), "hosts");
     together(*comm_, "reading the job", [this] {
       if (!lead()) return;
@@ -111,14 +101,8 @@ class JobRun {
       budgets.assign(gpus.begin(), gpus.end());
     }
     layout_ = lay_out_replicas(hosts_, comm_->size() / static_cast<int>(job_->parallel.data_parallel_size));
-    // a plan is for one replica: each place in it may use what the poorest rank of that place has
-    const std::vector<int> places = layout_.places();
-    std::vector<std::uint64_t> limits(places.size() / layout_.leaders.size(), UINT64_MAX);
-    for (std::size_t rank = 0; rank < places.size(); ++rank) {
-      std::uint64_t& limit = limits[static_cast<std::size_t>(places[rank])];
-      const auto budget = static_cast<std::uint64_t>(budgets[rank]);
-      limit = std::min(limit, setup_.gpu ? budget : job_->memory.cpu_memory_limit.value_or(budget));
-    }
+    const std::vector<std::uint64_t> limits =
+        limits_of_a_replica(layout_.places(), budgets, setup_.gpu ? std::nullopt : job_->memory.cpu_memory_limit);
     prepared_ = prepare(*job_, limits, setup_.gpu ? Device::cuda : Device::cpu, log_);
     job_->engine = prepared_->engine;
     job_->memory.kv_cache = prepared_->kv_cache;

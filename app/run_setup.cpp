@@ -2,9 +2,35 @@
 
 #include <algorithm>
 
+#include "app/environment.hpp"
 #include "core/error.hpp"
 
 namespace tpinfer {
+
+KernelSet common_kernel_set(Communicator& comm) {
+  KernelSet set = KernelSet::scalar;
+  std::exception_ptr failure;
+  try {
+    set = choose_kernel_set(environment("TPINFER_ISA"));
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  agree(comm, failure, "choosing kernels");
+  for (const std::int64_t other : comm.all_gather(static_cast<std::int64_t>(set), "kernel sets"))
+    set = std::min(set, static_cast<KernelSet>(other));
+  return set;
+}
+
+std::vector<std::uint64_t> limits_of_a_replica(const std::vector<int>& places, const std::vector<std::int64_t>& budgets,
+                                               std::optional<std::uint64_t> limit) {
+  const auto last = static_cast<std::size_t>(*std::ranges::max_element(places));
+  std::vector<std::uint64_t> limits(last + 1, UINT64_MAX);
+  for (std::size_t rank = 0; rank < places.size(); ++rank) {
+    std::uint64_t& least = limits[static_cast<std::size_t>(places[rank])];
+    least = std::min(least, limit.value_or(static_cast<std::uint64_t>(budgets[rank])));
+  }
+  return limits;
+}
 
 RunSetup make_setup(const Job& job, const Preparation& prepared, const SetupTerms& terms) {
   RunSetup setup;

@@ -1,5 +1,9 @@
 #pragma once
 
+#include <optional>
+#include <vector>
+
+#include "comm/communicator.hpp"
 #include "job/job.hpp"
 #include "runtime/preparation.hpp"
 #include "runtime/setup.hpp"
@@ -14,6 +18,14 @@ struct SetupTerms {
   bool shared_gpus = false;
   bool gpu_graphs = true;
 };
+
+/// Collective: the best set that every rank may use. Error(usage) for a set that TPINFER_ISA asks of a rank in vain.
+KernelSet common_kernel_set(Communicator& comm);
+
+/// Bytes that each place of a replica may use: what the poorest rank of that place has (`budgets`, of all ranks), or
+/// `limit`. `places`: of each rank in its replica.
+std::vector<std::uint64_t> limits_of_a_replica(const std::vector<int>& places, const std::vector<std::int64_t>& budgets,
+                                               std::optional<std::uint64_t> limit);
 
 /// What rank 0 tells all others. Error(usage) where the job's keys contradict each other.
 RunSetup make_setup(const Job& job, const Preparation& prepared, const SetupTerms& terms);
