@@ -132,8 +132,10 @@ class Lines(unittest.TestCase):
         with jobs.Workplace() as place:
             run = jobs.start(3, "run", job_of(place, count=2, tokens=3, model={"load_format": "dummy"}), "--progress", "none")
             self.assertEqual(run.returncode, 0, run.stderr)
-            self.assertEqual(run.stderr.count("warning: "), 1, run.stderr)
-            self.assertIn("the weights are random", run.stderr)
+            # more ranks than cores may be a warning too
+            warnings = [line for line in run.stderr.splitlines() if "warning: " in line]
+            self.assertEqual(len(warnings), len(set(warnings)), run.stderr)
+            self.assertEqual(sum("the weights are random" in line for line in warnings), 1, run.stderr)
 
     def test_debug_names_what_each_rank_does_and_how_long(self):
         with jobs.Workplace() as place:
