@@ -259,7 +259,7 @@ class FusedAttention(Variants):
     def test_a_fused_tensor_of_an_unknown_kind_is_refused_by_name(self):
         model = self.model(MULTI_QUERY)
         model.config["architectures"] = ["GPT2BigLMHeadModel"]
-        self.refused(self.write(model, "architecture"), ["GPT2BigLMHeadModel", "GPTBigCodeForCausalLM"])
+        self.refused(self.write(model, "architecture"), ["GPT2BigLMHeadModel", "gpt_bigcode"])
         model = self.model(LLAMA)
         model.rename(lambda n: n.replace("q_proj", "qkv_proj") if "layers.1." in n else n)
         self.refused(self.write(model, "fused"), ["model.layers.1.self_attn.qkv_proj.weight", "model.layers.1.self_attn.q_proj.weight", "missing"])
