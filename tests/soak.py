@@ -51,9 +51,19 @@ def descriptors(pid):
     return len(list(pathlib.Path(f"/proc/{pid}/fd").iterdir()))
 
 
-def segments():
-    """What could be left of a run in shared memory; other programs' names are their own affair."""
-    return {p.name for p in pathlib.Path("/dev/shm").iterdir() if "tpinfer" in p.name or p.name.startswith("vader_segment")}
+def job_number(pid):
+    """Open MPI's number of the job that this rank belongs to, as it stands in the names of its shared memory; None when it has ended."""
+    try:
+        words = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return None
+    found = [w.split(b"=")[1] for w in words if w.startswith(b"PMIX_NAMESPACE=")]
+    return f"{int(found[0]):x}" if found and found[0].isdigit() else None
+
+
+def segments(numbers):
+    """What runs with these job numbers have left in shared memory; other programs' names are their own affair."""
+    return {p.name for p in pathlib.Path("/dev/shm").iterdir() if any(f".{n}." in p.name for n in numbers)}
 
 
 def start(file, ranks):
@@ -65,7 +75,7 @@ class Watch:
     """Memory and descriptors of each rank of a run, from the first prompt's end to the last one's."""
 
     def __init__(self, process):
-        self.process, self.samples, self.begin, self.end = process, [], 0.0, 0.0
+        self.process, self.samples, self.begin, self.end, self.numbers = process, [], 0.0, 0.0, set()
         self.ended = threading.Event()
 
     def run(self):
@@ -78,7 +88,9 @@ class Watch:
             self.end = time.monotonic()
             if looking is None:
                 self.begin = self.end
-                looking = threading.Thread(target=self.look, args=(sorted(ranks_of(self.process)),))
+                pids = sorted(ranks_of(self.process))
+                self.numbers = set(map(job_number, pids)) - {None}
+                looking = threading.Thread(target=self.look, args=(pids,))
                 looking.start()
         self.ended.set()
         if looking:
@@ -111,7 +123,6 @@ def check_flat(watch, ranks):
 
 
 def soak(count, ranks):
-    before = segments()
     with jobs.Workplace() as place:
         process = start(job(place, count), ranks)
         watch = Watch(process)
@@ -120,18 +131,20 @@ def soak(count, ranks):
         check_flat(watch, ranks)
         got = jobs.read(place.path / "a.h5")
         assert got["status"] == [0] * count and sorted(got["index"]) == list(range(count))
-    assert segments() <= before, f"left in shared memory: {segments() - before}"
+    assert watch.numbers, "the job's number is not known"
+    assert not segments(watch.numbers), f"left in shared memory: {segments(watch.numbers)}"
 
 
 def kill_and_go_on(count, kills, ranks):
     """Killed again and again at any moment, the job ends with all answers, and leaves nothing behind."""
-    before, rng = segments(), random.Random(7)
+    numbers, rng = set(), random.Random(7)
     with jobs.Workplace() as place:
         file = job(place, count)
         for _ in range(kills):
             process = start(file, ranks)
             time.sleep(rng.uniform(0.2, 4))
             pids = ranks_of(process)
+            numbers |= set(map(job_number, pids)) - {None}
             victim = rng.choice(pids) if pids else process.pid
             try:
                 os.kill(victim, signal.SIGKILL)
@@ -149,7 +162,8 @@ def kill_and_go_on(count, kills, ranks):
         assert r.returncode == 0, r.stderr
         r = jobs.start(0, "diff", str(place.path / "a.h5"), str(place.path / "once.h5"))
         assert r.returncode == 0, r.stdout
-    left = segments() - before
+    left = segments(numbers)
+    assert numbers, "no job's number is known"
     print(f"{kills} kills on {ranks} ranks: the same answers, {len(left)} names left in /dev/shm")
     assert not left, left
 
