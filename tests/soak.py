@@ -142,9 +142,13 @@ def kill_and_go_on(count, kills, ranks):
         file = job(place, count)
         for _ in range(kills):
             process = start(file, ranks)
-            time.sleep(rng.uniform(0.2, 4))
+            deadline = time.monotonic() + 20
+            while not ranks_of(process) and time.monotonic() < deadline:
+                time.sleep(0.05)
+            time.sleep(0.2)
+            numbers |= set(map(job_number, ranks_of(process))) - {None}
+            time.sleep(rng.uniform(0, 4))
             pids = ranks_of(process)
-            numbers |= set(map(job_number, pids)) - {None}
             victim = rng.choice(pids) if pids else process.pid
             try:
                 os.kill(victim, signal.SIGKILL)
@@ -179,7 +183,7 @@ def main():
     options = parser.parse_args()
     for ranks in map(int, options.ranks.split(",")):
         soak(options.prompts, ranks)
-        kill_and_go_on(max(200, options.prompts // 10), options.kills, ranks)
+        kill_and_go_on(max(1000, options.prompts // 10), options.kills, ranks)
 
 
 if __name__ == "__main__":
