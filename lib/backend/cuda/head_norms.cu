@@ -27,7 +27,8 @@ __global__ void squares_kernel(const float* qkv, AttentionHeads heads, int first
   const auto q_heads = static_cast<int>(heads.q_heads);
   const auto k_heads = static_cast<int>(heads.kv_heads);
   const auto head_dim = static_cast<int>(heads.head_dim);
-  const float* row = qkv + static_cast<std::int64_t>(blockIdx.x) * (heads.q_heads + 2 * heads.kv_heads) * heads.head_dim;
+  const float* row =
+      qkv + static_cast<std::int64_t>(blockIdx.x) * (heads.q_heads + 2 * heads.kv_heads) * heads.head_dim;
   Partial sums[2] = {Partial{0}, Partial{0}};
   for (int first = 0; first < q_heads + k_heads; first += kWarps) {
     const int head = first + warp_index();
@@ -57,7 +58,8 @@ __global__ void norm_heads_kernel(float* qkv, AttentionHeads heads, HeadNormPara
   const auto head_dim = static_cast<int>(heads.head_dim);
   if (head >= q_heads + static_cast<int>(heads.kv_heads)) return;
   const bool is_q = head < q_heads;
-  float* x = qkv + static_cast<std::int64_t>(blockIdx.x) * (heads.q_heads + 2 * heads.kv_heads) * heads.head_dim + head * head_dim;
+  float* x = qkv + static_cast<std::int64_t>(blockIdx.x) * (heads.q_heads + 2 * heads.kv_heads) * heads.head_dim +
+             head * head_dim;
   const float* weight = is_q ? params.q_weight : params.k_weight;
   if (params.each_head || params.squares) weight += (is_q ? head : head - q_heads) * head_dim;
   float mean = 0.0F;
