@@ -9,6 +9,7 @@
 #include <string_view>
 #include <thread>
 
+#include "app/complain.hpp"
 #include "app/environment.hpp"
 #include "app/job_record.hpp"
 #include "app/phase_log.hpp"
@@ -369,20 +370,6 @@ class JobRun {
   bool stepping_ = false;
 };
 
-bool is_stop(const std::exception& e) {
-  const auto* error = dynamic_cast<const Error*>(&e);
-  return error && error->code() == ExitCode::stopped_early;
-}
-
-void print_error(const std::exception& e, const Paint& paint) {
-  // complaints about a job file are lines of their own, each with its place
-  if (dynamic_cast<const JobError*>(&e))
-    fmt::print(stderr, "{}\n", e.what());
-  else
-    fmt::print(stderr, "tpinfer: {}{}\n", is_stop(e) ? "" : paint.error("error:") + " ", e.what());
-  std::fflush(stderr);
-}
-
 }  // namespace
 
 int run_job(const RunOptions& options) {
@@ -394,10 +381,9 @@ int run_job(const RunOptions& options) {
     return run.run();
   } catch (const std::exception& e) {
     run.end_progress();
-    const auto* error = dynamic_cast<const Error*>(&e);
-    const ExitCode code = error ? error->code() : ExitCode::internal;
+    const ExitCode code = code_of(e);
     if (!run.alone()) {  // every rank is here with the same error
-      if (run.comm().rank() == 0) print_error(e, options.errors);
+      if (run.comm().rank() == 0) complain(e, options.errors);
       return static_cast<int>(code);
     }
     // a timeout shows on all ranks at nearly the same time: the lowest speaks, and ends the others

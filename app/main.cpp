@@ -21,6 +21,7 @@
 #include "app/cmd_tokenize.hpp"
 #include "app/cmd_verify.hpp"
 #include "app/command_words.hpp"
+#include "app/complain.hpp"
 #include "app/paint.hpp"
 #include "app/usage.hpp"
 #include "build_facts.hpp"
@@ -292,17 +293,10 @@ class CommandLine {
 
 int main(int argc, char** argv) {
   tpinfer::Paint errors("auto", STDERR_FILENO);
-  const auto complain = [&](const char* what) { fmt::print(stderr, "tpinfer: {} {}\n", errors.error("error:"), what); };
   try {
     return tpinfer::CommandLine(argc, argv).run(errors);
-  } catch (const tpinfer::JobError& e) {
-    fmt::print(stderr, "{}\n", e.what());
-    return static_cast<int>(e.code());
-  } catch (const tpinfer::Error& e) {
-    complain(e.what());
-    return static_cast<int>(e.code());
   } catch (const std::exception& e) {
-    complain(e.what());
-    return static_cast<int>(tpinfer::ExitCode::internal);
+    tpinfer::complain(e, errors);
+    return static_cast<int>(tpinfer::code_of(e));
   }
 }

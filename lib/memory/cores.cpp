@@ -7,11 +7,11 @@
 
 namespace tpinfer {
 
-std::vector<int> allowed_cores() {
+std::vector<int> allowed_cores(int process) {
   cpu_set_t set;
   CPU_ZERO(&set);
-  ::sched_getaffinity(0, sizeof set, &set);
   std::vector<int> cores;
+  if (::sched_getaffinity(process, sizeof set, &set) != 0) return cores;
   for (int core = 0; core < CPU_SETSIZE; ++core)
     if (CPU_ISSET(core, &set)) cores.push_back(core);
   return cores;

@@ -6,8 +6,9 @@
 
 namespace tpinfer {
 
-/// Numbers of the processors that the calling thread may run on, ascending.
-std::vector<int> allowed_cores();
+/// Numbers of the processors that a process may run on, ascending; 0: the calling thread. None where the kernel does
+/// not tell.
+std::vector<int> allowed_cores(int process = 0);
 
 /// How many threads one of `ranks` ranks of a host should compute with: the cores that it may use, which are its own
 /// where it is bound to fewer than are `online` and otherwise shared out; in all no more than a control group's `quota`

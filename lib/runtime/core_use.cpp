@@ -1,7 +1,6 @@
 #include "runtime/core_use.hpp"
 
 #include <fmt/format.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -9,19 +8,10 @@
 #include <set>
 
 #include "core/bytes.hpp"
+#include "memory/cores.hpp"
 
 namespace tpinfer {
 namespace {
-
-std::vector<std::int32_t> cores_of(pid_t process) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<std::int32_t> cores;
-  if (::sched_getaffinity(process, sizeof set, &set) != 0) return cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core)
-    if (CPU_ISSET(core, &set)) cores.push_back(core);
-  return cores;
-}
 
 /// The ranks of one host together.
 struct HostUse {
@@ -35,10 +25,10 @@ std::string_view plural(std::size_t count) { return count == 1 ? "" : "s"; }
 }  // namespace
 
 CoreUse own_core_use(const std::string& host, int threads) {
-  CoreUse use{.host = host, .threads = threads, .cores = cores_of(0)};
+  CoreUse use{.host = host, .threads = threads, .cores = allowed_cores()};
   // the parent of a rank is mpirun or its daemon, whose cores are all that there are to give; srun's is not
   if (std::getenv("OMPI_COMM_WORLD_SIZE") && !std::getenv("SLURM_STEP_TASK_PID") && !std::getenv("SLURM_TASK_PID"))
-    use.launchers = cores_of(::getppid());
+    use.launchers = allowed_cores(::getppid());
   return use;
 }
 

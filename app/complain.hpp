@@ -1,0 +1,17 @@
+#pragma once
+
+#include <exception>
+
+#include "app/paint.hpp"
+#include "core/error.hpp"
+
+namespace tpinfer {
+
+/// The exit code of a failure; `internal` for what is no Error.
+ExitCode code_of(const std::exception& e) noexcept;
+
+/// Tells it on standard error: `tpinfer: error: ...`; complaints about a job file as the lines that they are, each with
+/// its place; an early stop without the word.
+void complain(const std::exception& e, const Paint& paint);
+
+}  // namespace tpinfer
