@@ -1,8 +1,10 @@
 #include "runtime/model_folder.hpp"
 
 #include "core/error.hpp"
+#include "core/text_distance.hpp"
 #include "job/yaml_file.hpp"
 #include "model/architecture_plan.hpp"
+#include "model/families.hpp"
 #include "shard/nearest_family.hpp"
 
 namespace tpinfer {
@@ -57,10 +59,12 @@ ModelSpec resolve(const ModelText& text, const std::string& folder) {
   } catch (const UnknownArchitecture&) {
     const std::string near = nearest_family_of(folder);
     if (near.empty()) throw;
-    throw Error(ExitCode::input,
-                fmt::format("{}: the architecture {} is not supported; {}", text.config_file,
-                            read_architecture(parse_json(text.config, text.config_file), text.config_file), near),
-                "`tpinfer models` lists what is; model.architecture_plan may name the roles of such a model's tensors");
+    const std::string name = read_architecture(parse_json(text.config, text.config_file), text.config_file);
+    throw Error(
+        ExitCode::input, fmt::format("{}: the architecture {} is not supported; {}", text.config_file, name, near),
+        fmt::format("of the supported names {} is nearest, `tpinfer models` lists all; model.architecture_plan may "
+                    "name the roles of such a model's tensors",
+                    nearest_word(name, supported_architectures())));
   }
 }
 
