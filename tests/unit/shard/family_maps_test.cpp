@@ -2,6 +2,7 @@
 // one goes.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <numeric>
 
 #include "sparse_model.hpp"
@@ -239,6 +240,39 @@ TEST(Experts, BytesOfAllRanksAreTheModelAndWhatIsReplicated) {
     std::uint64_t all = 0;
     for (const PlannedRank& rank : plan.per_rank) all += rank.weights_bytes;
     EXPECT_EQ(all, whole.per_rank[0].weights_bytes + more) << one.architecture;
+  }
+}
+
+// make_sharding_plan proves that the slices of each tensor are the whole; here that holders of one part agree on it.
+TEST(Coverage, OfEveryFusionStorageAndNormOnEveryNumberOfRanks) {
+  const ModelSpec specs[] = {
+      spec_with(R"({"architectures": ["FalconForCausalLM"], "new_decoder_architecture": true, "num_kv_heads": 3,
+                    "num_attention_heads": 12, "hidden_size": 96})"),
+      spec_with(R"({"architectures": ["FalconForCausalLM"], "multi_query": false, "num_attention_heads": 7,
+                    "hidden_size": 56})"),
+      spec_with(R"({"architectures": ["GPT2LMHeadModel"], "n_embd": 56, "n_layer": 1, "n_head": 7, "n_positions": 64,
+                    "vocab_size": 83, "num_key_value_heads": "ABSENT"})"),
+      spec_with(R"({"architectures": ["Phi3ForCausalLM"], "intermediate_size": 100})"),
+      spec_with(R"({"architectures": ["CohereForCausalLM"], "use_qk_norm": true})"),
+      spec_with(R"({"architectures": ["OlmoeForCausalLM"], "num_experts": 4, "num_experts_per_tok": 2})")};
+  for (ModelSpec spec : specs) {
+    std::erase_if(spec.tensors, [](const ExpectedTensor& t) { return t.layout == Layout::all_experts; });
+    std::vector<TensorInfo> stored;
+    const Claims claims = complete_claims(spec, DType::float32, stored);
+    for (int ranks = 1; ranks <= spec.q_heads; ++ranks) {
+      const ShardingPlan plan = make_sharding_plan(spec, Checkpoint(), claims, ranks, DType::float32);
+      for (std::size_t t = 0; t < plan.tensors.size(); ++t) {
+        std::map<std::int64_t, int> holders;
+        for (const PlannedSlice& slice : plan.slices[t])
+          for (const Range& range : slice.ranges)
+            for (std::int64_t i = range.begin; i < range.end; ++i) ++holders[i];
+        const ExpectedTensor& tensor = spec.tensors[plan.tensors[t].expected];
+        const auto axis = static_cast<std::size_t>(plan.slices[t].front().axis);
+        ASSERT_EQ(std::ssize(holders), tensor.shape[axis]) << tensor.name << " on " << ranks;
+        for (const auto& [index, count] : holders)
+          ASSERT_LE(count, may_overlap(tensor.role, tensor.bias) ? ranks : 1) << tensor.name << " at " << index;
+      }
+    }
   }
 }
 
