@@ -1,5 +1,7 @@
 #include "runtime/model_folder.hpp"
 
+#include <fmt/ranges.h>
+
 #include "core/error.hpp"
 #include "core/text_distance.hpp"
 #include "job/yaml_file.hpp"
@@ -62,9 +64,10 @@ ModelSpec resolve(const ModelText& text, const std::string& folder) {
     const std::string name = read_architecture(parse_json(text.config, text.config_file), text.config_file);
     throw Error(
         ExitCode::input, fmt::format("{}: the architecture {} is not supported; {}", text.config_file, name, near),
-        fmt::format("of the supported names {} is nearest, `tpinfer models` lists all; model.architecture_plan may "
-                    "name the roles of such a model's tensors",
-                    nearest_word(name, supported_architectures())));
+        fmt::format(
+            "model.architecture_plan may name the roles of such a model's tensors. The nearest supported name is "
+            "{}; all: {}",
+            nearest_word(name, supported_architectures()), fmt::join(supported_architectures(), ", ")));
   }
 }
 
