@@ -147,6 +147,20 @@ TEST(BlockSettings, ParallelLayersHaveOneNormOrTwo) {
   EXPECT_EQ(spec_of("RWForCausalLM", R"({"n_head_kv": 4})").kv_heads, 4);  // the count alone says that it is grouped
 }
 
+TEST(BlockSettings, NormsOfEmbeddingsAndOfResultsAndABiasOfTheHeadFollowFromTheRows) {
+  const ModelSpec gemma = spec_of("Gemma2ForCausalLM");
+  EXPECT_TRUE(gemma.has(Role::attn_post_norm) && gemma.has(Role::mlp_post_norm));
+  EXPECT_EQ(find(gemma, "model.layers.1.post_feedforward_layernorm.weight")->shape, (Windows{64}));
+  const ModelSpec bloom = spec_of("BloomForCausalLM");
+  EXPECT_TRUE(bloom.has(Role::embedding_norm) && bloom.has(Role::embedding_norm, true));
+  EXPECT_EQ(find(bloom, "transformer.word_embeddings_layernorm.bias")->shape, (Windows{64}));
+  EXPECT_EQ(find(spec_of("PhiForCausalLM"), "lm_head.bias")->shape, (Windows{321}));
+  const ModelSpec plain = spec_of("LlamaForCausalLM");
+  for (const Role role : {Role::attn_post_norm, Role::mlp_post_norm, Role::embedding_norm})
+    EXPECT_FALSE(plain.has(role));
+  EXPECT_FALSE(plain.has(Role::lm_head, true));
+}
+
 TEST(BlockSettings, SettingsOfOtherNames) {
   const ModelSpec bloom = spec_of("BloomForCausalLM", R"({"hidden_size": "ABSENT", "n_embed": 96, "n_layer": 3,
                                                           "num_hidden_layers": "ABSENT"})");
