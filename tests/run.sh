@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is needed, builds with warnings as errors and runs all tests that this machine can run.
 #   tests/run.sh          the short run
-#   tests/run.sh --all    also the sanitizer builds and the long tests
+#   tests/run.sh --all    also the long tests, the sanitizer builds and the fuzzers
 set -euo pipefail
 cd "$(dirname "$0")/.."
 all=0
@@ -27,4 +27,5 @@ run_preset release
 if [ $all -eq 1 ]; then
   TPINFER_LONG_TESTS=1 ctest --test-dir build/release --output-on-failure -L long
   for preset in asan ubsan; do run_preset "$preset"; done
+  bash tests/fuzz/run.sh 120
 fi

@@ -40,6 +40,9 @@ class StrictBuilder final : public nlohmann::json_sax<Json> {
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception& e) override {
     std::string text = e.what();
     if (const auto cut = text.find("] "); cut != std::string::npos) text = text.substr(cut + 2);
+    // What was read last may end within a character: the message stays valid UTF-8.
+    for (char& c : text)
+      if (static_cast<unsigned char>(c) >= 0x80) c = '?';
     fail_input("{}: not valid JSON at byte {}: {}", where_, position, text);
   }
 

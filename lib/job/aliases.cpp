@@ -37,7 +37,8 @@ void move_into_model(Node& root, std::size_t index) {
   Node::Entry entry = std::move(root.entries[index]);
   root.entries.erase(root.entries.begin() + static_cast<std::ptrdiff_t>(index));
   if (!root.find("model"))
-    root.entries.push_back({"model", entry.place, Node{.kind = Node::Kind::mapping, .place = entry.place}});
+    root.entries.push_back(
+        {"model", entry.place, Node{.kind = Node::Kind::mapping, .place = entry.place, .entries = {}}});
   Node& model = root.find("model")->value;
   if (model.is_null()) model.kind = Node::Kind::mapping;
   model.entries.push_back(std::move(entry));  // still under its alias
@@ -53,7 +54,7 @@ void use_canonical_keys(Node& root, Problems& problems) {
   if (!root.is_mapping()) return;
   if (auto* model = root.find("model"); model && model->value.is_scalar()) {
     Node path = std::move(model->value);
-    model->value = Node{.kind = Node::Kind::mapping, .place = path.place};
+    model->value = Node{.kind = Node::Kind::mapping, .place = path.place, .entries = {}};
     model->value.entries.push_back({"path", model->place, std::move(path)});
   }
   const auto* model = root.find("model");

@@ -19,10 +19,10 @@ struct Node {
 
   Kind kind = Kind::null;
   Place place;
-  std::string text = {};            // of a scalar
-  bool quoted = false;              // a scalar that is text whatever it looks like
-  std::vector<Node> items = {};     // of a sequence
-  std::vector<Entry> entries = {};  // of a mapping, in order, keys distinct
+  std::string text = {};         // of a scalar
+  bool quoted = false;           // a scalar that is text whatever it looks like
+  std::vector<Node> items = {};  // of a sequence
+  std::vector<Entry> entries;    // of a mapping, in order, keys distinct (an Entry is not complete here: no {})
 
   bool is_null() const noexcept { return kind == Kind::null; }
   bool is_scalar() const noexcept { return kind == Kind::scalar; }

@@ -24,6 +24,17 @@ TEST(Json, RefusesDuplicateKeysDeepNestingAndBadText) {
   EXPECT_THROW(parse_json("", "f"), Error);
 }
 
+// What the parser read last ends within a character.
+TEST(Json, ComplaintIsValidUtf8) {
+  try {
+    parse_json("{\"a\": 2\xC3\xA9}", "f");
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string_view(error.what()).find_first_of("\xC3\xA9"), std::string_view::npos) << error.what();
+    EXPECT_NE(std::string_view(error.what()).find("not valid JSON at byte 8"), std::string_view::npos) << error.what();
+  }
+}
+
 TEST(Json, ComplaintNamesTheFile) {
   try {
     parse_json("{\"a\" 1}", "dir/config.json");
