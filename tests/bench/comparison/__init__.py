@@ -1,0 +1,1 @@
+"""Parts of compare.py, roofline.py and their kin."""
