@@ -20,7 +20,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from comparison import bench as benches
-from comparison import curves, own_cases, programs, results, tables  # noqa: E402
+from comparison import curves, own_cases, programs, results, tables, targets  # noqa: E402
 
 PROGRAMS = ("tpinfer-1", "tpinfer-2", "vllm-1", "llamacpp-1", "openvino-1", "transformers-1", "deepspeed-2")
 CASES = ("decode1", "prefill512", "batch16", "batch32", "batch64", "job")
@@ -40,6 +40,7 @@ def arguments():
     parser.add_argument("--binary", default=os.environ.get("TPINFER", str(ROOT / "build" / "release" / "bin" / "tpinfer")), help="of tpinfer")
     parser.add_argument("--programs", default=",".join(PROGRAMS), help=f"comma list of {programs.HELP}")
     parser.add_argument("--cases", default=",".join(CASES), help=f"comma list of {', '.join(CASES)}, or none")
+    parser.add_argument("--needed", action="store_true", help="of the cases, run only those that a target needs of the program")
     parser.add_argument("--own", default="none", help=f"all, or comma list of {', '.join(own_cases.CASES)}")
     parser.add_argument("--curves", default="none", help=f"all, or comma list of {', '.join(curves.CURVES)}")
     parser.add_argument("--rounds", type=int, default=5)
@@ -84,7 +85,9 @@ def measure(args, folder):
     for turn in range(args.rounds):
         for model in words(args.model) if chosen else []:
             for program in chosen if turn % 2 == 0 else chosen[::-1]:
-                programs.run_cases(program, model, words(args.cases), common, writer, args.limit)
+                cases = [c for c in words(args.cases) if not args.needed or c in targets.cases_of(model, program.name)]
+                if cases:
+                    programs.run_cases(program, model, cases, common, writer, args.limit)
         for name in words(args.own, own_cases.CASES):
             own_cases.CASES[name](bench)
         for name in words(args.curves, curves.CURVES):

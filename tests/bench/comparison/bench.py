@@ -49,10 +49,15 @@ class Job:
         return float(statistics.median(times)) if times else None
 
     def sequences(self):
-        """(begin, first token, end, tokens) of the answers of a job with one sequence at a time, as they were run."""
-        rows = sorted(zip(*(self.answers[k] for k in ("t_first_token", "t_finished", "n_tokens"))))
-        begins = [float(self.answers["t_queued"].min()), *(float(end) for _, end, _ in rows)]
-        return [(begin, float(first), float(end), int(n)) for begin, (first, end, n) in zip(begins, rows)]
+        """(seconds to the first token, median seconds of a later one) of the answers of a job with one sequence at a
+        time, as they were run."""
+        rows = sorted(zip(self.answers["t_first_token"], self.answers["t_finished"]))
+        begins, t = [self.answers["t_queued"].min(), *(end for _, end in rows)], self.steps["t"]
+        found = []
+        for begin, (first, end) in zip(begins, rows):
+            inside = [at for at in t if first - 1e-3 < at < end + 1e-3]
+            found.append((float(first - begin), statistics.median(float(b - a) for a, b in zip(inside, inside[1:]))))
+        return found
 
 
 class Bench:

@@ -34,13 +34,13 @@ def rows(bench):
 def context(bench):
     config = shape(1024, 8, 16, 4, 2816, 8192)
     model = Weights(config)
-    prompts = prompts_of(CONTEXTS, [9] * len(CONTEXTS), 8192)
-    done, measured = bench.beside(lambda: bench.job(config, prompts, max_num_seqs=1, max_model_len=max(CONTEXTS) + 16))
-    for n, (begin, first, end, count) in zip(sorted(CONTEXTS, reverse=True), done.sequences()):
-        bench.point("context of a decode step", n, (end - first) / (count - 1), 1, [[*model.step(1, 1, n), 1]], measured,
+    prompts = prompts_of(CONTEXTS, [17] * len(CONTEXTS), 8192)
+    done, measured = bench.beside(lambda: bench.job(config, prompts, max_num_seqs=1, max_model_len=max(CONTEXTS) + 32))
+    for n, (prompt, token) in zip(sorted(CONTEXTS, reverse=True), done.sequences()):
+        bench.point("context of a decode step", n, token, 1, [[*model.step(1, 1, n), 1]], measured,
                     "0.1 billion parameters, 4 of 16 heads in the cache")
         read, flop = model.step(n, 1)
-        bench.point("length of a prompt", n, first - begin, n, [[read, flop + n * n / 2 * model.attention_pair, 1]], measured,
+        bench.point("length of a prompt", n, prompt, n, [[read, flop + n * n / 2 * model.attention_pair, 1]], measured,
                     "its first token; tokens are those of the prompt; attention counted in the floor")
 
 

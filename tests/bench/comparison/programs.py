@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -111,28 +112,28 @@ def run_cases(program, model, cases, common, writer, limit):
         if status:
             err.seek(0)
             writer.add({"id": program.name, "model": model, "failed": status})
-            say(f"{program.name} on {model} failed, exit status {status}: {err.read()[-1500:].strip()}")
+            why = f"ended after {limit:.0f} s (--limit)" if status == 124 else f"failed, exit status {status}"
+            say(f"{program.name} on {model} {why}: {err.read()[-1500:].strip()}")
 
 
 def collect(process, program, model, weights, common, writer, limit):
     """-> exit status; 124 when the time was over."""
-    deadline = time.monotonic() + limit
-    lines, rest = [], ""
+    over = False
     try:
-        rest = process.communicate(timeout=max(1, deadline - time.monotonic()))[0]
-        status = process.returncode
-    except subprocess.TimeoutExpired as late:
-        os.killpg(process.pid, 15)  # its own session: nothing but this run is in it
-        rest, status = (late.stdout or b"").decode(errors="replace"), 124
+        text = process.communicate(timeout=limit)[0]
+    except BaseException as reason:  # also when the user ends this program: the other one must not go on
+        os.killpg(process.pid, signal.SIGTERM)  # its own session: nothing but this run is in it
+        over = isinstance(reason, subprocess.TimeoutExpired)
+        if not over:
+            raise
         try:
-            process.communicate(timeout=20)
+            text = process.communicate(timeout=20)[0]
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, 9)
-            process.communicate()
-    lines = [json.loads(text) for text in rest.splitlines() if text.startswith("{") and text.endswith("}")]
-    for line in lines:
+            os.killpg(process.pid, signal.SIGKILL)
+            text = process.communicate()[0]
+    for line in [json.loads(part) for part in text.splitlines() if part.startswith("{") and part.endswith("}")]:
         prompts, new = common.case(line["case"], weights.vocab)
         line["work"] = weights.case([len(p) for p in prompts], new)
         line["decode_work"] = [*weights.step(len(new), len(new)), 1 / len(new)] if line.get("decode_tokens_per_s") else None
         writer.add({**line, "id": program.name, "model": model})
-    return status
+    return 124 if over else process.returncode

@@ -91,3 +91,9 @@ def others():
 
 def all_targets():
     return dense() + mixture(MIXTURE, "8 experts") + mixture(SHARED_EXPERT, "60 experts") + others()
+
+
+def cases_of(model, program):
+    """Those that a target needs of a program; of tpinfer without one, the two short ones."""
+    needed = {target.case for target in all_targets() if target.model == model and target.case and program in (target.program, target.than)}
+    return needed or ({"decode1", "prefill512"} if program.startswith("tpinfer") else set())
