@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "app/complain.hpp"
 #include "app/jsonl_copy.hpp"
 #include "backend/factory.hpp"
 #include "core/units.hpp"
@@ -127,13 +128,15 @@ class CheckCommand {
   }
 
   void print(ExitCode code) const {
-    for (const Finding& f : findings_) fmt::print(stderr, "{}{}\n", f.placed ? "" : head(f), f.message);
+    for (const Finding& f : findings_)
+      fmt::print(stderr, "{}\n", f.placed ? painted_fault(f.message, options_.errors) : head(f) + f.message);
     if (code != ExitCode::ok) return;
     const auto& ranks = prepared_.memory.ranks;
     const auto largest = std::ranges::max_element(ranks, {}, &RankMemoryPlan::total);
-    fmt::print("{}: ready to run: {} prompts, {} on {} rank{} with up to {} of {} each, answers to {}\n",
-               options_.job_file, prepared_.requests.size(), prepared_.model->spec.architecture, ranks_,
-               ranks_ == 1 ? "" : "s", format_bytes(largest->total()), format_bytes(largest->budget), job_.output.file);
+    fmt::print("{}: {}: {} prompts, {} on {} rank{} with up to {} of {} each, answers to {}\n", options_.job_file,
+               options_.paint.good("ready to run"), prepared_.requests.size(), prepared_.model->spec.architecture,
+               ranks_, ranks_ == 1 ? "" : "s", format_bytes(largest->total()), format_bytes(largest->budget),
+               job_.output.file);
   }
 
   void print_json(ExitCode code) const {

@@ -12,7 +12,7 @@ struct CheckOptions {
   JobOverrides overrides;
   int ranks = 0;  ///< number of ranks to check for; 0: the job's tensor_parallel_size, or 1
   bool json = false;
-  Paint errors;  ///< colours of standard error
+  Paint paint, errors;  ///< colours of standard output and standard error
 };
 
 /// `tpinfer check`: what `run` would refuse before it loads, every finding at once, without MPI. -> the exit code that

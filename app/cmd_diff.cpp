@@ -58,13 +58,14 @@ void print_diff(const DiffCommand& command, const ResultDiff& diff) {
                                            plural(diff.tokens, "token"));
   for (const std::string& note : diff.notes) fmt::print("note: {}\n", printable(note));
   if (diff.same()) {
-    fmt::print("same answers: {}", compared);
+    fmt::print("{}: {}", command.paint.good("same answers"), compared);
     if (diff.largest_logprob_difference > 0)
       fmt::print("; log probabilities differ by at most {:.3g}", diff.largest_logprob_difference);
     fmt::print("\n");
     return;
   }
-  fmt::print("different: {} compared (a = {}, b = {})\n", compared, command.a.string(), command.b.string());
+  fmt::print("{}: {} compared (a = {}, b = {})\n", command.paint.error("different"), compared, command.a.string(),
+             command.b.string());
   Table counts({"differing in", "rows"});
   for (std::size_t i = 0; i < diff.counts.size(); ++i)
     if (diff.counts[i] > 0) counts.row({kDiffKindNames[i], format_count(diff.counts[i])});

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "app/paint.hpp"
 #include "output/result_diff.hpp"
 
 namespace tpinfer {
@@ -10,6 +11,7 @@ struct DiffCommand {
   std::filesystem::path a, b;
   DiffOptions options;
   bool json = false;
+  Paint paint;  ///< of standard output
 };
 
 /// `tpinfer diff`: whether two result files give the same answers, and where not. -> exit code 0 same, 1 different;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 #include <span>
 
 #include "app/show_follow.hpp"
@@ -56,17 +57,34 @@ Json summary_json(const RunResult& r) {
           {"tokens_per_second", tokens_per_second(r)}};
 }
 
+std::string painted(RunState state, const Paint& paint) {
+  return state == RunState::complete ? paint.good(name_of(state)) : paint.warning(name_of(state));
+}
+
+std::string painted(PromptStatus status, const Paint& paint) {
+  if (status == PromptStatus::done) return name_of(status);
+  return status == PromptStatus::failed ? paint.error(name_of(status)) : paint.warning(name_of(status));
+}
+
+// A journal has the prompts that have begun alone, but knows how many there are.
+std::int64_t prompts_of(const RunResult& r, const std::optional<WritingJob>& job) {
+  const auto known = static_cast<std::int64_t>(r.prompts.size());
+  return job ? std::max(known, job->prompts) : known;
+}
+
 void print_summary(const ShowOptions& options, const RunResult& r) {
-  std::string counts = fmt::format("{} of {} prompts done", count_prompts(r, PromptStatus::done), r.prompts.size());
+  const auto job = writing_job(options.file);
+  std::string counts = fmt::format("{} of {} prompts done", count_prompts(r, PromptStatus::done), prompts_of(r, job));
   for (const auto status : {PromptStatus::failed, PromptStatus::skipped, PromptStatus::pending})
     if (const auto n = count_prompts(r, status); n > 0) counts += fmt::format(", {} {}", n, name_of(status));
-  fmt::print("{}: {}, {}\n", options.file.string(), name_of(r.state), counts);
+  if (job && job->held) counts += ", a job is writing it (--follow)";
+  fmt::print("{}: {}, {}\n", options.file.string(), painted(r.state, options.paint), counts);
   fmt::print("model   {}\n        {}, {} parameters, stored as {}, computed in {}\n", printable(r.model_path),
              r.architecture, format_count(r.parameters), r.dtype_stored, r.dtype_compute);
   fmt::print("ranks   {} (tensor parallel {}, data parallel {}), kernels {}, reproducible {}\n", r.world_size,
              r.tensor_parallel_size, r.data_parallel_size, r.kernel_set, r.reproducible);
-  fmt::print("run     {} to {}, {} attempt{}\n", r.created, r.finished, r.attempts.size(),
-             r.attempts.size() == 1 ? "" : "s");
+  const std::string span = r.finished.empty() ? "since " + r.created : fmt::format("{} to {}", r.created, r.finished);
+  fmt::print("run     {}, {} attempt{}\n", span, r.attempts.size(), r.attempts.size() == 1 ? "" : "s");
   fmt::print("tokens  {} of prompts, {} of answers, {:.1f} tokens/s\n", format_count(count_tokens(r.prompts)),
              format_count(count_tokens(r.answers)), tokens_per_second(r));
 }
@@ -101,7 +119,7 @@ std::string shown_prompt(const PromptRow& prompt, bool whole) {
   return whole ? printable(prompt.text) : one_line(prompt.text, kPromptCells);
 }
 
-void print_prompt(const RunResult& r, std::size_t index, bool whole) {
+void print_prompt(const RunResult& r, std::size_t index, bool whole, const Paint& paint) {
   const PromptRow& prompt = r.prompts[index];
   const auto answers = answers_of(r, index);
   const auto shown = shown_prompt(prompt, whole);
@@ -116,7 +134,7 @@ void print_prompt(const RunResult& r, std::size_t index, bool whole) {
     fmt::print("\n");
   }
   if (answers.empty())
-    fmt::print("-- {}{}{}\n", name_of(prompt.status), prompt.error.empty() ? "" : ": ", printable(prompt.error));
+    fmt::print("-- {}{}{}\n", painted(prompt.status, paint), prompt.error.empty() ? "" : ": ", printable(prompt.error));
 }
 
 std::size_t find_prompt(const RunResult& r, const ShowOptions& options) {
@@ -258,11 +276,11 @@ Json errors_json(const RunResult& r) {
   return list;
 }
 
-void print_errors(const RunResult& r) {
+void print_errors(const RunResult& r, const Paint& paint) {
   fmt::print("{} of {} prompts done\n", count_prompts(r, PromptStatus::done), r.prompts.size());
   for (const auto& prompt : r.prompts)
     if (prompt.status != PromptStatus::done)
-      fmt::print("[{}] {}{}{}\n", printable(prompt.id), name_of(prompt.status), prompt.error.empty() ? "" : ": ",
+      fmt::print("[{}] {}{}{}\n", printable(prompt.id), painted(prompt.status, paint), prompt.error.empty() ? "" : ": ",
                  printable(prompt.error));
 }
 
@@ -289,13 +307,13 @@ void print_parts(const ShowOptions& options, const RunResult& r) {
   };
   part(options.memory, print_memory);
   part(options.plan, print_plan);
-  part(options.errors, print_errors);
+  part(options.errors, [&](const RunResult& result) { print_errors(result, options.paint); });
   part(options.stats, print_stats);
-  if (!options.id.empty()) print_prompt(r, find_prompt(r, options), true);
+  if (!options.id.empty()) print_prompt(r, find_prompt(r, options), true, options.paint);
   if (*gap || !options.id.empty()) return;
   print_summary(options, r);
   if (options.follow) return;
-  for (std::size_t i = 0; i < r.prompts.size(); ++i) print_prompt(r, i, false);
+  for (std::size_t i = 0; i < r.prompts.size(); ++i) print_prompt(r, i, false, options.paint);
 }
 
 }  // namespace
@@ -304,7 +322,8 @@ int run_show(const ShowOptions& options) {
   if (options.follow) follow_job(options.file);
   std::vector<std::string> damage;
   const RunResult result = read_answers(options.file, &damage);
-  for (const std::string& sentence : damage) fmt::print(stderr, "tpinfer: warning: {}\n", sentence);
+  for (const std::string& sentence : damage)
+    fmt::print(stderr, "tpinfer: {} {}\n", options.error_paint.warning("warning:"), sentence);
   if (options.json)
     fmt::print("{}\n", show_json(options, result).dump(1, ' ', false, Json::error_handler_t::replace));
   else

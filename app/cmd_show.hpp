@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <string>
 
+#include "app/paint.hpp"
+
 namespace tpinfer {
 
 struct ShowOptions {
@@ -13,7 +15,8 @@ struct ShowOptions {
   bool errors = false;  ///< prompts without an answer
   bool stats = false;   ///< counts, rates and times
   bool json = false;
-  bool follow = false;  ///< first show how far the job is, until it ends; then no answers unless --id asks for one
+  bool follow = false;       ///< first show how far the job is, until it ends; then no answers unless --id asks for one
+  Paint paint, error_paint;  ///< of standard output and standard error
 };
 
 /// `tpinfer show`: prints parts of a result file; without a part, a summary and the answers. -> exit code 0; 2 when the

@@ -2,7 +2,9 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdio>
+#include <thread>
 
 #include "app/cmd_check.hpp"
 #include "app/cmd_completion.hpp"
@@ -179,6 +181,9 @@ class CommandLine {
     app_.set_version_flag("--version",
                           fmt::format("tpinfer {} (commit {}, {}, {})", kVersion, kGitCommit, kBuildType, kCompiler));
     app_.require_subcommand(1);
+    app_.footer(
+        "A job runs with: mpirun -np 4 tpinfer job.yaml (tpinfer job.yaml is one rank).\n"
+        "What a job may say: README.md, tpinfer schema. What is wrong with one: tpinfer check job.yaml");
     run_.command = command_line(argc, argv);
     add_jobs();
     add_results();
@@ -201,7 +206,8 @@ class CommandLine {
     }
     errors = Paint(color_, STDERR_FILENO);
     run_.errors = check_.errors = errors;
-    info_.paint = verify_.paint = Paint(color_, STDOUT_FILENO);
+    show_.error_paint = errors;
+    info_.paint = verify_.paint = show_.paint = diff_.paint = check_.paint = Paint(color_, STDOUT_FILENO);
     run_.progress = progress_style(progress_);
     for (const auto& [command, work] : commands_)
       if (command->parsed()) return work();
@@ -209,9 +215,11 @@ class CommandLine {
   }
 
  private:
-  // Every rank has the same command line: one complains.
+  // Every rank has the same command line: one complains. The launcher ends it as soon as another has ended.
   int refuse(const std::string& what, bool help, const Paint& errors) const {
-    if (is_first_rank()) {
+    if (!is_first_rank()) {
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+    } else {
       if (help) fmt::print(stderr, "{}", app_.help());
       fmt::print(stderr, "tpinfer: {} {}\n", errors.error("error:"), what);
     }

@@ -65,4 +65,10 @@ void follow_job(const std::filesystem::path& file) {
   }
 }
 
+std::optional<WritingJob> writing_job(const std::filesystem::path& file) {
+  JournalFollower follower(answer_files(file).journal);
+  if (!follower.look()) return std::nullopt;
+  return WritingJob{follower.progress().prompts, follower.held()};
+}
+
 }  // namespace tpinfer

@@ -35,6 +35,9 @@ std::vector<std::string> command_line_words(const CLI::App& app, int argc, char*
   if (const std::string near = nearest_word(word, names_of(command_words(app))); !like_a_file && !near.empty())
     throw Error(ExitCode::usage, fmt::format("{} is neither a command nor a job file that is there", word),
                 fmt::format("did you mean tpinfer {}?", near));
+  if (std::filesystem::is_directory(word, failed))
+    throw Error(ExitCode::usage, fmt::format("{} is a folder, a job file is needed", word),
+                fmt::format("tpinfer plan {} shows what ranks would hold of a model", word));
   words.insert(words.begin(), "run");
   return words;
 }

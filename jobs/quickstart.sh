@@ -8,7 +8,7 @@ if [ ! -f build/release/build.ninja ]; then
   rm -f build.log
 fi
 echo "building tpinfer, which takes some minutes the first time"
-cmake --build build/release --target tpinfer | tail -n 1
+cmake --build build/release --target tpinfer man | tail -n 1
 . jobs/mpi_env.sh
 mpirun -np 2 build/release/bin/tpinfer jobs/quickstart.yaml
 echo

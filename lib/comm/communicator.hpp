@@ -45,7 +45,8 @@ class Communicator {
 
 /// Agreement before anything that a missing rank would leave hanging: runs `failure` (null: this rank is fine) past all
 /// ranks. When any failed, every rank throws the Error of the lowest failing rank: "rank N: " before its text when N is
-/// not 0, ", and K more ranks" behind it when others failed too; same exit code, `internal` for other exceptions.
+/// not 0, ", and K more ranks" behind it when others failed too, neither where all failed with the same text; same exit
+/// code, `internal` for other exceptions.
 void agree(Communicator& comm, const std::exception_ptr& failure, std::string_view where);
 
 /// Runs `work` on every rank and agrees on the outcome: returns on all ranks or throws the same Error on all.

@@ -7,8 +7,11 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
 #include <sstream>
+#include <string_view>
 #include <unordered_set>
+#include <utility>
 
 namespace tpinfer {
 namespace {
@@ -150,6 +153,10 @@ std::size_t character_length(std::string_view text, std::size_t at) {
 // What yaml-cpp would take silently, or not survive: bytes that are no text.
 bool check_characters(std::string_view text, int source, Problems& problems) {
   Place place{source, 0, 0};
+  if (text.starts_with("\x89HDF")) {
+    problems.add(place, {}, "is an HDF5 file, a job file is needed (tpinfer show FILE shows a result)");
+    return false;
+  }
   for (std::size_t i = 0; i < text.size();) {
     const std::size_t length = character_length(text, i);
     const auto byte = static_cast<unsigned char>(text[i]);
@@ -196,6 +203,23 @@ std::string join_surrogates(std::string_view text) {
   return out;
 }
 
+// What the parser's words mean most of the time.
+std::string_view yaml_hint(std::string_view message) {
+  static constexpr std::pair<std::string_view, std::string_view> kHints[] = {
+      {"end of map flow not found", " (before this place a { is not closed, or a comma is missing)"},
+      {"end of sequence flow not found", " (before this place a [ is not closed, or a comma is missing)"},
+      {"illegal EOF in scalar", " (a quotation mark is not closed)"},
+      {"illegal map value",
+       " (keys of one section begin in the same column, after blanks; a value with a colon and a blank "
+       "in it needs quotation marks)"},
+      {"illegal tab when looking for indentation", " (indent with blanks)"},
+      {"end of map not found",
+       " (keys of one section begin in the same column; a colon and a blank stand behind each)"},
+  };
+  const auto* found = std::ranges::find(kHints, message, [](const auto& hint) { return hint.first; });
+  return found == std::end(kHints) ? std::string_view() : found->second;
+}
+
 std::optional<Node> parse_events(const std::string& text, int source, Problems& problems) {
   Builder builder(source, problems);
   try {
@@ -212,7 +236,8 @@ std::optional<Node> parse_events(const std::string& text, int source, Problems& 
   } catch (const Stop& stop) {
     problems.add(stop.place, {}, stop.message);
   } catch (const YAML::Exception& e) {
-    problems.add({source, std::max(0, e.mark.line), std::max(0, e.mark.column)}, {}, "not valid YAML: " + e.msg);
+    problems.add({source, std::max(0, e.mark.line), std::max(0, e.mark.column)}, {},
+                 fmt::format("not valid YAML: {}{}", e.msg, yaml_hint(e.msg)));
   } catch (const std::exception& e) {  // of the standard library, from inside the parser
     problems.add({source, 0, 0}, {}, fmt::format("not valid YAML: {}", e.what()));
   }

@@ -12,6 +12,7 @@
 #include <unordered_map>
 
 #include "core/error.hpp"
+#include "output/job_differences.hpp"
 #include "output/result_names.hpp"
 
 namespace tpinfer {
@@ -97,6 +98,9 @@ class Comparison {
       sample_ = -1;
       note(DiffKind::only_in_b, -1, "", "a prompt");
     }
+    if (!diff_.same())
+      for (const std::string& key : job_differences(a_.job_resolved, b_.job_resolved))
+        diff_.notes.push_back("the jobs differ in " + key);
     return std::move(diff_);
   }
 

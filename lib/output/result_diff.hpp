@@ -53,7 +53,7 @@ struct DiffOptions {
 struct ResultDiff {
   std::array<std::size_t, kDiffKindNames.size()> counts{};  ///< rows that differ, by kind
   std::vector<Difference> first;                            ///< in order of a's rows, then those that b alone has
-  std::vector<std::string> notes;  ///< what the runs have not in common, of itself no difference: model, kernels
+  std::vector<std::string> notes;  ///< what the runs have not in common, of itself no difference: model, kernels, job
   std::size_t prompts = 0;         ///< compared: both have them
   std::size_t answers = 0;
   std::size_t tokens = 0;  ///< of a's compared answers

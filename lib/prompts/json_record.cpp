@@ -4,8 +4,10 @@
 #include <set>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "core/error.hpp"
+#include "core/text_distance.hpp"
 #include "job/aliases.hpp"
 #include "job/resolved.hpp"
 
@@ -34,6 +36,15 @@ void refuse_stray_params(const Json& object, const RecordTerms& terms, const std
     for (const std::string_view name : kOtherParams)
       if (key == name) fail_input("{}: unknown field {} (sampling keys of a record stand in \"params\")", place, key);
   }
+}
+
+// " (did you mean ...?)" for a record without anything to answer.
+std::string misspelt(const Json& object, const std::string& text_field) {
+  const std::vector<std::string> fields{text_field, "messages", "token_ids"};
+  for (const auto& [key, value] : object.get_ref<const Json::object_t&>())
+    if (const std::string near = nearest_word(key, fields); !near.empty() && near != key)
+      return fmt::format(" ({} is unknown, did you mean {}?)", key, near);
+  return {};
 }
 
 Json copy_of(const Json* value) { return value ? *value : Json(); }
@@ -93,8 +104,10 @@ void read_json_record(const Json& object, const RecordTerms& terms, PromptRecord
   const Json* text = member(object, job.text_field.c_str());
   const Json* ids = member(object, "token_ids");
   const Json* messages = member(object, "messages");
-  if ((text ? 1 : 0) + (ids ? 1 : 0) + (messages ? 1 : 0) != 1)
-    fail_input("{}: exactly one of \"{}\", \"messages\" and \"token_ids\" is needed", record.place, job.text_field);
+  const int given = (text ? 1 : 0) + (ids ? 1 : 0) + (messages ? 1 : 0);
+  if (given != 1)
+    fail_input("{}: exactly one of \"{}\", \"messages\" and \"token_ids\" is needed{}", record.place, job.text_field,
+               given == 0 ? misspelt(object, job.text_field) : "");
   if (ids) {
     record.token_ids = read_token_ids(*ids, "token_ids", record.place);
   } else if (messages) {

@@ -107,12 +107,13 @@ void refuse_what_does_not_fit(const MemoryPlan& memory) {
   for (std::size_t rank = 0; rank < memory.ranks.size(); ++rank) {
     const RankMemoryPlan& mine = memory.ranks[rank];
     if (mine.fits) continue;
-    throw Error(ExitCode::does_not_fit,
-                fmt::format("rank {} needs {} (weights {}, KV cache {}, workspace {}), but may use {}", rank,
-                            format_bytes_binary(mine.total()), format_bytes_binary(mine.weights),
-                            format_bytes_binary(mine.kv_cache), format_bytes_binary(mine.workspace),
-                            format_bytes_binary(mine.budget)),
-                memory.hint);
+    throw Error(
+        ExitCode::does_not_fit,
+        fmt::format("the job does not fit: rank {} needs {} (weights {}, KV cache {}, workspace {}), but may use {}",
+                    rank, format_bytes_binary(mine.total()), format_bytes_binary(mine.weights),
+                    format_bytes_binary(mine.kv_cache), format_bytes_binary(mine.workspace),
+                    format_bytes_binary(mine.budget)),
+        memory.hint);
   }
 }
 

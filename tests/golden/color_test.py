@@ -3,6 +3,7 @@
 import os
 import pathlib
 import pty
+import re
 import subprocess
 import sys
 import tempfile
@@ -61,6 +62,26 @@ class Colour(unittest.TestCase):
             for words in (["run", str(job)], ["check", str(job)], ["show", "absent.h5"], ["nonsense", "--what"]):
                 self.assertIn("tpinfer: \x1b[1;31merror:\x1b[0m ", on_terminal(*words), words)
                 self.assertIn("tpinfer: error: ", piped(*words), words)
+
+    def test_findings_verdicts_and_states(self):
+        with jobs.Workplace() as place:
+            place.run(0, "tiny-llama", [{"id": "a", "prompt": "hi"}, {"id": "b", "promt": "hi"}], want=5, sampling={"max_new_tokens": 2})
+            one, job = str(place.path / "a.h5"), str(place.path / "job.json")
+            other, faulty = str(place.path / "b.h5"), place.path / "faulty.yaml"
+            jobs.start(0, job, "--set", f"output.file={other}", "--set", "sampling.max_new_tokens=3")
+            faulty.write_text("modell: m\nprompts: p\noutput: o\n")
+            for words, coloured in ((("show", one), "\n-- \x1b[1;31mfailed\x1b[0m: "), (("show", one), "a.h5: \x1b[32mcomplete\x1b[0m, "),
+                                    (("show", one, "--errors"), "[b] \x1b[1;31mfailed\x1b[0m: "),
+                                    (("diff", one, one), "\x1b[32msame answers\x1b[0m: "), (("diff", one, other), "\x1b[1;31mdifferent\x1b[0m: "),
+                                    (("check", job), "tpinfer: \x1b[1;31merror:\x1b[0m prompt b: "),
+                                    (("check", job, "--limit", "1"), ": \x1b[32mready to run\x1b[0m: "),
+                                    (("check", str(faulty)), "faulty.yaml:1:1: \x1b[1;31merror:\x1b[0m modell: "),
+                                    ((str(faulty),), "faulty.yaml:1:1: \x1b[1;31merror:\x1b[0m modell: ")):
+                plain = re.sub("\x1b[^m]*m", "", coloured)
+                self.assertIn(coloured, on_terminal(*words).replace("\r", ""), words)
+                for shown in (piped(*words), on_terminal(*words, NO_COLOR="1").replace("\r", ""), piped(*words, "--color", "never")):
+                    self.assertIn(plain, shown, words)
+                    self.assertNotIn(ESCAPE, shown, words)
 
     def test_every_command_takes_it(self):
         names = piped("--help").split("Subcommands:")[1].split("\n")

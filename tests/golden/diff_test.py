@@ -1,6 +1,7 @@
 """`tpinfer diff` on files of tpinfer that h5py has edited: each edit is found, as what it is and where it is."""
 import json
 import pathlib
+import re
 import shutil
 import sys
 import unittest
@@ -136,6 +137,9 @@ class Diff(unittest.TestCase):
             text = self.diff(b, "--common", want=0)
             self.assertIn("same answers: 2 prompts, 2 answers, 24 tokens", text)
             self.assertIn("note: the second is partial", text)
+            other.run(0, "tiny-llama", PROMPTS, sets=["sampling.max_new_tokens=12", "sampling.temperature=0.5"])
+            text = self.diff(b, want=1)
+            self.assertEqual(re.findall("note: the jobs differ in (.*)", text), ["sampling.temperature: 0.0 | 0.5"])
             other.run(0, "rand-qwen2", PROMPTS, sets=["sampling.max_new_tokens=12"])
             text = self.diff(b, want=1)
             self.assertIn("note: the architecture differs: LlamaForCausalLM | Qwen2ForCausalLM", text)

@@ -188,7 +188,9 @@ class Follow(unittest.TestCase):
             out = terminal.end()
             self.assertEqual(terminal.process.returncode, 0, terminal.text())
             self.assertRegex(terminal.text(), r"no job is writing \S+a.h5.journal: it was ended from outside; the same command goes on with it")
-            self.assertRegex(out, r"partial, \d+ of \d+ prompts done")
+            self.assertRegex(out, r"partial, \d+ of 400 prompts done")  # though the journal has only those that began
+            self.assertRegex(out, r"run +since \S+Z, 1 attempt")
+            self.assertNotIn("is writing it", out)
             page = place.path / "page.html"
             r = jobs.start(0, "report", str(place.path / "a.h5"), "-o", str(page))
             self.assertEqual(r.returncode, 0, r.stderr)
@@ -201,7 +203,7 @@ class Follow(unittest.TestCase):
             job = self.start(place, **more)
             file = str(place.path / "a.h5")
             end = time.monotonic() + 60
-            while not re.search(r" [1-9]\d* of", jobs.start(0, "show", file).stdout) and time.monotonic() < end:
+            while not re.search(r" [1-9]\d* of 60 .*a job is writing it", jobs.start(0, "show", file).stdout) and time.monotonic() < end:
                 time.sleep(0.1)
             job.send_signal(signal.SIGUSR1)
             self.assertEqual(job.wait(timeout=60), 75, job.stderr.read())

@@ -78,7 +78,7 @@ class Shrink(unittest.TestCase):
         self.assertTrue(jobs.same_bits(self.place.run(2, MODEL, RECORDS[:3]), got))
 
     def test_weights_cannot_shrink(self):
-        self.assertIn("rank 0 needs ", self.run_it(100_000, *self.shrink, want=4).stderr)
+        self.assertIn("the job does not fit: rank 0 needs ", self.run_it(100_000, *self.shrink, want=4).stderr)
 
 
 if __name__ == "__main__":

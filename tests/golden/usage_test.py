@@ -26,6 +26,24 @@ class Usage(unittest.TestCase):
             job.write_text("model: m\n")
             self.assertIn("prompts.file: is missing", self.refused(str(job)))
 
+    def test_what_is_no_job(self):
+        """A model folder, and a result: what one does with these instead."""
+        folder = str(jobs.MODELS / "tiny-llama")
+        self.assertEqual(self.refused(folder), f"tpinfer: error: {folder} is a folder, a job file is needed "
+                                               f"(tpinfer plan {folder} shows what ranks would hold of a model)\n")
+        with jobs.Workplace() as place:
+            result = place.path / "a.h5"
+            with jobs.h5py.File(result, "w"):
+                pass
+            told = f"{result}:1:1: error: is an HDF5 file, a job file is needed (tpinfer show FILE shows a result)\n"
+            for ranks in (0, 3):  # all ranks have it, and it is said once
+                self.assertIn(told, self.refused(str(result), ranks=ranks))
+            job = place.path / "job.yaml"
+            job.write_text("modell: m\nprompts: {file: p}\noutput: {file: o.h5}\n")
+            alone = self.refused(str(job))
+            self.assertEqual(alone.count("\n"), 2, alone)
+            self.assertTrue(self.refused(str(job), ranks=3).startswith(alone))
+
     def test_an_option_that_is_misspelt(self):
         self.assertIn("(--st: did you mean --set? tpinfer run --help)", self.refused("run", "a.yaml", "--st", "a=b"))
         self.assertIn("(--tolerence: did you mean --tolerance? tpinfer diff --help)", self.refused("diff", "a", "b", "--tolerence=3"))
@@ -36,6 +54,7 @@ class Usage(unittest.TestCase):
         text = self.refused()
         self.assertIn("Subcommands:", text)
         self.assertTrue(text.endswith("(tpinfer --help)\n"))
+        self.assertIn("mpirun -np 4 tpinfer job.yaml", text)
 
     def test_one_rank_speaks(self):
         for words in (("run", "--bogus"), ("shwo",)):

@@ -147,6 +147,33 @@ TEST(Agree, TheLowestSpeaksForSeveral) {
   EXPECT_EQ(error->what(), fmt::format("rank 1: too big, and {} more rank{}", more, more == 1 ? "" : "s"));
 }
 
+TEST(Agree, WhatAllSayIsSaidOnce) {
+  std::vector<int> all(static_cast<std::size_t>(world().size()));
+  std::iota(all.begin(), all.end(), 0);
+  const auto error = agreed(all, [](int) { throw Error(ExitCode::usage, "the job has no model"); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code(), ExitCode::usage);
+  EXPECT_STREQ(error->what(), "the job has no model");
+}
+
+class OddError : public Error {
+ public:
+  OddError() : Error(ExitCode::usage, "odd") {}
+};
+
+TEST(Agree, ARankThatSpeaksForItselfKeepsItsErrorsType) {
+  bool kept = false;
+  try {
+    together(world(), "test", [] {
+      if (world().rank() == 0) throw OddError();
+    });
+  } catch (const Error& error) {
+    kept = dynamic_cast<const OddError*>(&error) != nullptr;
+    EXPECT_STREQ(error.what(), "odd");
+  }
+  EXPECT_EQ(kept, world().rank() == 0);
+}
+
 TEST(Agree, OtherExceptionsAreInternal) {
   const auto error = agreed({0}, [](int) { throw std::out_of_range("index 7"); });
   ASSERT_TRUE(error);

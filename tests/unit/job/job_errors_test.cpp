@@ -222,7 +222,12 @@ TEST(JobErrors, Documents) {
   EXPECT_EQ(all(std::string("model: m\n\0", 10)),
             "job.yaml:2:1: error: holds the control character 0x00, which no text has\n");
   EXPECT_EQ(all("model: m\n\tname: x\n"),
-            "job.yaml:2:1: error: not valid YAML: illegal tab when looking for indentation\n");
+            "job.yaml:2:1: error: not valid YAML: illegal tab when looking for indentation (indent with blanks)\n");
+  EXPECT_EQ(all("sampling: {top_k: 1\nmodel: m\n"),
+            "job.yaml:2:6: error: not valid YAML: end of map flow not found (before this place a { is not closed, or a "
+            "comma is missing)\n");
+  EXPECT_EQ(all("\x89HDF\r\n\x1a\n"),
+            "job.yaml:1:1: error: is an HDF5 file, a job file is needed (tpinfer show FILE shows a result)\n");
   EXPECT_EQ(all("model: m\n? [a, b]\n: c\n"),
             "job.yaml:2:3: error: a key must be plain text (or a '[' or '{' here lacks its end)\n");
   EXPECT_EQ(

@@ -112,7 +112,8 @@ TEST(JobSet, FaultsNameTheOption) {
   EXPECT_EQ(one("=3"), "--set : must look like key.path=value");
   EXPECT_EQ(one("a..b=3"), "--set a..b: must look like key.path=value");
   EXPECT_EQ(one("include=[x]"), "--set include: includes stand in the job file only");
-  EXPECT_EQ(one("sampling.top_k='1"), "--set sampling.top_k: not valid YAML: illegal EOF in scalar");
+  EXPECT_EQ(one("sampling.top_k='1"),
+            "--set sampling.top_k: not valid YAML: illegal EOF in scalar (a quotation mark is not closed)");
   EXPECT_EQ(one("memory.on_no_fit=shrin"), "--set memory.on_no_fit: must be error or shrink, it is shrin");
   EXPECT_EQ(one("engine.prefix_sharing=no"), "--set engine.prefix_sharing: must be true or false, it is no");
   EXPECT_EQ(complaints(kSmallest, {.sets = {}, .limit = 0}).at(0),

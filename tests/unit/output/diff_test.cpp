@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <functional>
 
 #include "app/cmd_diff.hpp"
 #include "core/json.hpp"
+#include "output/job_differences.hpp"
 #include "output/result_writer.hpp"
 #include "sample_result.hpp"
 #include "scratch.hpp"
@@ -211,6 +213,20 @@ TEST(ResultDiff, OtherModelsAreToldButCompared) {
             "the architecture differs: AnyForCausalLM | OtherForCausalLM\n"
             "the compute type differs: float32 | bfloat16\nthe kernel set differs: avx2 | scalar\n"
             "the first is partial\nthe second is partial");
+}
+
+TEST(ResultDiff, WhatTheJobsAskForOtherwiseIsToldOfDifferentAnswers) {
+  RunResult a = sorted_sample();
+  RunResult b = a;
+  a.job_resolved = "model:\n  path: /x\n  dtype: auto\nsampling:\n  top_p: 1.0\n  seed: 0\noutput:\n  file: a: b.h5\n";
+  b.job_resolved = "model:\n  path: /y\n  dtype: float32\nsampling:\n  top_p: 1.0\n  seed: 7\noutput:\n  file: b.h5\n";
+  const auto told = std::vector<std::string>{"model.dtype: auto | float32", "sampling.seed: 0 | 7"};
+  EXPECT_EQ(job_differences(a.job_resolved, b.job_resolved), told);
+  EXPECT_EQ(job_differences("", b.job_resolved), std::vector<std::string>());
+  EXPECT_EQ(diff_of(a, b).notes.size(), 2U) << "both are partial, and that is all";
+  b.answers[0].token_ids[0] += 1;
+  const ResultDiff diff = diff_of(a, b);
+  EXPECT_EQ(std::ranges::count(diff.notes, "the jobs differ in " + told[1]), 1);
 }
 
 TEST(ResultDiff, AnIdThatIsThereTwiceIsRefused) {

@@ -92,6 +92,7 @@ TEST(Prompts, ABadLineIsARowThatNamesTheLine) {
       {"[1,2]", {"object is needed"}},
       {"{}", {"exactly one of \"prompt\", \"messages\" and \"token_ids\""}},
       {R"({"prompt":"a","token_ids":[1]})", {"exactly one of"}},
+      {R"({"promt":"a"})", {"exactly one of", "(promt is unknown, did you mean prompt?)"}},
       {R"({"prompt":7})", {"prompt must be a string", "number"}},
       {R"({"token_ids":"1,2"})", {"token_ids must be a list"}},
       {R"({"token_ids":[1,-2]})", {"token_ids holds -2"}},
