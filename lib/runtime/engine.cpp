@@ -90,11 +90,11 @@ void Engine::collect(const Step& step, std::int64_t first, std::span<const std::
 // The outcomes' places, and the wishes of a step that is sampled by all ranks.
 void Engine::prepare(Step& step) {
   if (outcomes_.size() < rows_.size()) outcomes_.resize(rows_.size());
-  if (comm_.size() == 1) return;
+  if (!shared_.may_share(std::ssize(rows_), share_from_)) return;
   const Stopwatch watch(times_.sampling);
   tasks_.clear();
   for (const LogitRow& row : rows_) tasks_.push_back(task(row));
-  shared_.prepare(tasks_, share_from_, step);
+  shared_.prepare(tasks_, step);
 }
 
 RowTask Engine::task(const LogitRow& row) const {

@@ -40,16 +40,18 @@ void Scheduler::add(Sequence sequence) {
                                                 sequence.most_tokens, blocks_.total() * limits_.block_size));
   sequence.tokens.reserve(static_cast<std::size_t>(sequence.most_tokens));
   sequence.blocks.reserve(static_cast<std::size_t>(divide_up(sequence.most_tokens, limits_.block_size)));
+  by_index_.resize(std::max(by_index_.size(), static_cast<std::size_t>(sequence.index) + 1));
   waiting_.push_back(std::make_unique<Sequence>(std::move(sequence)));
 }
 
-std::size_t Scheduler::find(std::int64_t sequence) const {
-  const auto at = std::ranges::find_if(running_, [&](const Owned& s) { return s->index == sequence; });
-  if (at == running_.end()) throw Error(ExitCode::internal, fmt::format("the sequence {} is not running", sequence));
-  return static_cast<std::size_t>(at - running_.begin());
+Sequence& Scheduler::find(std::int64_t sequence) const {
+  const auto index = static_cast<std::size_t>(sequence);
+  if (index >= by_index_.size() || !by_index_[index])
+    throw Error(ExitCode::internal, fmt::format("the sequence {} is not running", sequence));
+  return *by_index_[index];
 }
 
-void Scheduler::append(std::int64_t sequence, std::int32_t token) { running_[find(sequence)]->tokens.push_back(token); }
+void Scheduler::append(std::int64_t sequence, std::int32_t token) { find(sequence).tokens.push_back(token); }
 
 // Deepest first: they are the first to be taken again, so that what others may share stays longest.
 void Scheduler::free_blocks(Sequence& sequence) {
@@ -59,9 +61,10 @@ void Scheduler::free_blocks(Sequence& sequence) {
 }
 
 void Scheduler::finish(std::int64_t sequence) {
-  const std::size_t at = find(sequence);
-  free_blocks(*running_[at]);
-  running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(at));
+  Sequence& done = find(sequence);
+  free_blocks(done);
+  by_index_[static_cast<std::size_t>(sequence)] = nullptr;
+  running_.erase(std::ranges::find(running_, &done, &Owned::get));
 }
 
 void Scheduler::release_outside_window(Sequence& sequence) {
@@ -86,6 +89,7 @@ std::vector<std::int64_t> Scheduler::drop_waiting() {
 void Scheduler::preempt_last() {
   Owned sequence = std::move(running_.back());
   running_.pop_back();
+  by_index_[static_cast<std::size_t>(sequence->index)] = nullptr;
   free_blocks(*sequence);
   sequence->computed = sequence->settled = 0;
   sequence->chain = KvBlocks::kRoot;
@@ -213,6 +217,7 @@ void Scheduler::admit(Step& step, std::vector<LogitRow>& rows) {
     if (!running_.empty() && blocks_.free() < needed + reserve()) return;
     const std::int64_t saved = start_from_shared(sequence, step);
     if (!sequence.preempted) counts_.shared_tokens += saved;
+    by_index_[static_cast<std::size_t>(sequence.index)] = &sequence;
     running_.push_back(std::move(waiting_[skipped]));
     waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(skipped));
     release_outside_window(sequence);

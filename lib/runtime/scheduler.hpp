@@ -77,7 +77,7 @@ class Scheduler {
   /// Takes out all sequences that have not run yet; -> their indices.
   std::vector<std::int64_t> drop_waiting();
   /// The tokens of a running sequence.
-  const std::vector<std::int32_t>& tokens(std::int64_t sequence) const { return running_[find(sequence)]->tokens; }
+  const std::vector<std::int32_t>& tokens(std::int64_t sequence) const { return find(sequence).tokens; }
 
   std::int64_t waiting() const noexcept { return static_cast<std::int64_t>(waiting_.size()); }
   std::int64_t running() const noexcept { return static_cast<std::int64_t>(running_.size()); }
@@ -92,7 +92,7 @@ class Scheduler {
     return blocks_at_once(tokens, limits_.block_size, limits_.window);
   }
   std::int64_t reserve() const noexcept;
-  std::size_t find(std::int64_t sequence) const;
+  Sequence& find(std::int64_t sequence) const;
   void release_outside_window(Sequence& sequence);
   bool make_room(const Sequence& sequence);
   void preempt_last();
@@ -111,6 +111,7 @@ class Scheduler {
   SchedulerCounts counts_;
   std::deque<Owned> waiting_;
   std::vector<Owned> running_;            ///< in order of admission
+  std::vector<Sequence*> by_index_;       ///< of running_; null: not running
   std::vector<const Sequence*> in_step_;  ///< of the step that is being made
   std::int64_t left_ = 0;                 ///< rows of it that are free
   bool preempted_ = false;                ///< in this step

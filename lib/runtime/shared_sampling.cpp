@@ -42,11 +42,13 @@ void read(const float* from, RowOutcome& outcome) {
 
 }  // namespace
 
-bool SharedSampling::prepare(std::span<const RowTask> tasks, std::int64_t least, Step& step) {
+bool SharedSampling::may_share(std::int64_t rows, std::int64_t least) const {
+  return comm_.shares_rows() && comm_.size() > 1 && rows >= 2 && rows * vocab_ >= least;
+}
+
+bool SharedSampling::prepare(std::span<const RowTask> tasks, Step& step) {
   step.wishes.clear();
   step.edits.clear();
-  const auto rows = std::ssize(tasks);
-  if (!comm_.shares_rows() || comm_.size() == 1 || rows < 2 || rows * vocab_ < least) return false;
   for (const RowTask& task : tasks) step.wishes.push_back(wish_of(task, vocab_, step.edits, memory_));
   // an outcome must also be small beside the logits that it stands for, whose place it takes when it is sent
   if (step.edits.size() <= kMostEdits && floats_of_outcome(step) * comm_.size() * 2 <= vocab_) return true;

@@ -21,9 +21,11 @@ class SharedSampling {
                  std::span<const std::uint8_t> known)
       : comm_(comm), parallel_(parallel), vocab_(vocab), known_(known) {}
 
-  /// Fills the step's wishes and edits. False, and none of them, where the step is better sampled by rank 0 alone: too
-  /// few logits (`least`), or wishes that are longer than what they save.
-  bool prepare(std::span<const RowTask> tasks, std::int64_t least, Step& step);
+  /// Whether sampling this many rows of logits may be divided: their number is at least `least`, and ranks may share.
+  bool may_share(std::int64_t rows, std::int64_t least) const;
+  /// Fills the wishes and edits of a step that may be shared. False, and none of them, where its wishes are longer than
+  /// what they save, so that rank 0 alone samples it better.
+  bool prepare(std::span<const RowTask> tasks, Step& step);
 
   /// Does wishes [first, first + rows) of the step; logits [rows, vocab].
   void do_rows(const Step& step, std::int64_t first, std::int64_t rows, const float* logits);
