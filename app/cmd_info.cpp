@@ -23,6 +23,7 @@ constexpr double kTimeout = 120;  // s: loading the GPU driver on a large host t
 // Variables that the program or its launchers heed. No others are ever shown: they may hold secrets.
 constexpr const char* kVariables[] = {"TPINFER_ISA",
                                       "TPINFER_CUDA_GRAPHS",
+                                      "TPINFER_CUDA_AHEAD",
                                       "CUDA_VISIBLE_DEVICES",
                                       "SLURM_JOB_ID",
                                       "SLURM_JOB_NUM_NODES",

@@ -70,6 +70,8 @@ class JobRun {
     phases_.time("comparing what ranks share", [this] { compare_replicated(); });
     phases_.time("making cache and buffers", [this] { build(); });
     phases_.time("answering", [this] { generate(); });
+    if (const EngineTimes& times = worker_->times(); times.steps > 0)
+      phases_.tell(fmt::format("{} of {} steps were prepared while the one before ran", times.prepared, times.steps));
     return phases_.time("gathering and writing the result", [this] { return finish(); });
   }
 
@@ -112,7 +114,8 @@ class JobRun {
                          .replicas = static_cast<int>(layout_.leaders.size()),
                          .gpu = setup_.gpu,
                          .shared_gpus = gpus_ && gpus_->shared(),
-                         .gpu_graphs = environment("TPINFER_CUDA_GRAPHS") != "0"});
+                         .gpu_graphs = environment("TPINFER_CUDA_GRAPHS") != "0",
+                         .gpu_ahead = environment("TPINFER_CUDA_AHEAD") != "0"});
     record_.emplace(*job_, *prepared_, set, created_, signals_, log_);
     if (options_.dry_run)
       record_->look();

@@ -58,6 +58,7 @@ RunSetup make_setup(const Job& job, const Preparation& prepared, const SetupTerm
     setup.partials = DType::float32;
   setup.any_order = reproducible == Reproducible::off;
   setup.gpu_graphs = terms.gpu_graphs;
+  setup.gpu_ahead = terms.gpu_ahead;
   setup.shared_gpus = setup.gpu && terms.shared_gpus;
   setup.replicas = terms.replicas;
   setup.prefix_sharing = job.engine.prefix_sharing;

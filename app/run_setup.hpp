@@ -17,6 +17,7 @@ struct SetupTerms {
   bool gpu = false;
   bool shared_gpus = false;
   bool gpu_graphs = true;
+  bool gpu_ahead = true;
 };
 
 /// Collective: the best set that every rank may use. Error(usage) for a set that TPINFER_ISA asks of a rank in vain.

@@ -57,10 +57,12 @@ class RowChooser {
   virtual ~RowChooser() = default;
   /// For each row of logits (float32 [wishes.size(), vocab], device memory, changed) what is wanted of it. `edits` are
   /// those of all rows; `known` [vocab] 0: no token has this id, empty: all have one; the same in every call.
-  /// alternatives [rows, the most that a row wants]. Waits for the device.
+  /// Enqueued, as all operations are; what is given may be changed after the call.
   virtual void choose_rows(const Tensor& logits, std::span<const RowWish> wishes, std::span<const LogitEdit> edits,
-                           std::span<const std::uint8_t> known, std::vector<RowChoice>& choices,
-                           std::vector<RankedId>& alternatives) = 0;
+                           std::span<const std::uint8_t> known) = 0;
+  /// Waits for what choose_rows() enqueued last, not for what came after it: the rows' choices, and alternatives [rows,
+  /// the most that a row wanted].
+  virtual void take_choices(std::vector<RowChoice>& choices, std::vector<RankedId>& alternatives) = 0;
 };
 
 }  // namespace tpinfer

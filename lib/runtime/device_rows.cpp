@@ -16,8 +16,8 @@ bool DeviceRows::prepare(std::span<const RowTask> tasks, std::int64_t vocab) {
   return true;
 }
 
-void DeviceRows::run(RowChooser& chooser, const Tensor& logits, std::span<RowOutcome> outcomes) {
-  chooser.choose_rows(logits, wishes_, edits_, known_, choices_, alternatives_);
+void DeviceRows::finish(RowChooser& chooser, std::span<RowOutcome> outcomes) {
+  chooser.take_choices(choices_, alternatives_);
   const std::size_t most = wishes_.empty() ? 0 : alternatives_.size() / wishes_.size();
   for (std::size_t i = 0; i < wishes_.size(); ++i) {
     RowOutcome& outcome = outcomes[i];

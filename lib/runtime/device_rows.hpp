@@ -14,9 +14,10 @@ class DeviceRows {
  public:
   /// Takes note of what is wanted of the rows; false when that is more than a device does.
   bool prepare(std::span<const RowTask> tasks, std::int64_t vocab);
-  /// Does it. `logits` [tasks, vocab] in device memory are changed. Into `outcomes`, reusing its memory; waits for the
-  /// device.
-  void run(RowChooser& chooser, const Tensor& logits, std::span<RowOutcome> outcomes);
+  /// Has the device do it. `logits` [tasks, vocab] in device memory are changed.
+  void start(RowChooser& chooser, const Tensor& logits) { chooser.choose_rows(logits, wishes_, edits_, known_); }
+  /// Waits for it. Into `outcomes`, reusing its memory.
+  void finish(RowChooser& chooser, std::span<RowOutcome> outcomes);
 
  private:
   std::span<const std::uint8_t> known_;

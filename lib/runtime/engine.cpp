@@ -98,6 +98,7 @@ void Engine::prepare(Step& step) {
 }
 
 RowTask Engine::task(const LogitRow& row) const {
+  if (row.sequence < 0) return {};
   const Answering& answering = *answerings_[static_cast<std::size_t>(row.sequence)];
   return answering.task(row.position, scheduler_.tokens(row.sequence));
 }
@@ -109,8 +110,26 @@ bool Engine::take_on_device(RowChooser& chooser, std::int64_t first, const Tenso
     for (std::int64_t i = 0; i < logits.rows; ++i) tasks_.push_back(task(rows_[static_cast<std::size_t>(first + i)]));
     if (!device_rows_.prepare(tasks_, vocab_)) return false;
   }
-  device_rows_.run(chooser, logits, std::span(outcomes_).subspan(static_cast<std::size_t>(first)));
+  device_rows_.start(chooser, logits);
+  if (first + logits.rows == std::ssize(rows_)) look_ahead();
+  device_rows_.finish(chooser, std::span(outcomes_).subspan(static_cast<std::size_t>(first)));
   return true;
+}
+
+// While the device works on the last rows of a step.
+void Engine::look_ahead() {
+  if (!ahead_) return;
+  scheduler_.foresee(foresight_);
+  if (!foresight_.ready) return;
+  foresight_.fewest = transformer_.fewest_rows(foresight_.step);
+  send(foresight_.step, "the next step");
+  transformer_.prepare(foresight_.step);
+}
+
+void Engine::send(const Step& step, std::string_view what) {
+  if (comm_.size() == 1) return;
+  encode(step, message_);
+  comm_.broadcast(message_, 0, what);
 }
 
 void Engine::end(std::int64_t sequence, Answering::State state, const EngineEvents& events) {
@@ -126,6 +145,7 @@ void Engine::after_step(const EngineEvents& events) {
   const double time = now();
   for (std::size_t i = 0; i < rows_.size(); ++i) {
     const LogitRow& row = rows_[i];
+    if (row.sequence < 0) continue;
     Answering& answering = *answerings_[static_cast<std::size_t>(row.sequence)];
     const Answering::State state = answering.take(row.position, outcomes_[i], time);
     if (state != Answering::State::going_on)
@@ -135,50 +155,57 @@ void Engine::after_step(const EngineEvents& events) {
   }
 }
 
-StepRow Engine::step_row(const Step& step) const {
+StepRow Engine::step_row() const {
+  const bool late = step_.part == StepPart::late;
+  const auto rows = late ? std::ranges::count_if(step_.tokens, [](std::int32_t token) { return token >= 0; }) : 0;
   return {.t = now(),
-          .sequences = checked_cast<std::int32_t>(step.sequences()),
-          .tokens = checked_cast<std::int32_t>(step.rows()),
+          .sequences = checked_cast<std::int32_t>(late ? rows : step_.sequences()),
+          .tokens = checked_cast<std::int32_t>(late ? rows : step_.rows()),
           .kv_blocks_used = checked_cast<std::int32_t>(scheduler_.blocks_used()),
           .waiting = checked_cast<std::int32_t>(scheduler_.waiting()),
           .preemptions = scheduler_.counts().preemptions,
           .shared_tokens = scheduler_.counts().shared_tokens};
 }
 
+// -> false when there will be no more.
+bool Engine::run_step(RequestSource& source, const EngineEvents& events) {
+  const StopPhase phase = source.phase();
+  if (phase != StopPhase::go) drop_waiting();
+  if (phase == StopPhase::leave) return false;
+  refill(source);
+  const bool found = scheduler_.next(step_, rows_, &foresight_);
+  foresight_.ready = false;
+  if (!found) {
+    if (source.exhausted()) return false;
+    source.wait();
+    return true;
+  }
+  prepare(step_);
+  send(step_, "a step");
+  ++times_.steps;
+  times_.prepared += step_.part == StepPart::late ? 1 : 0;
+  transformer_.forward(step_, [&](std::int64_t first, std::int64_t rows, const float* logits) {
+    take_logits(step_, first, rows, logits);
+  });
+  const StepRow row = step_row();
+  after_step(events);
+  events.step(row);
+  return true;
+}
+
 void Engine::run(RequestSource& source, const EngineEvents& events) {
   const Stopwatch watch(times_.total);
-  Step step;
-  transformer_.after_share = [&](std::int64_t first, std::span<const std::int64_t> begins) {
-    collect(step, first, begins);
+  transformer_.after_share = [this](std::int64_t first, std::span<const std::int64_t> begins) {
+    collect(step_, first, begins);
   };
   transformer_.on_device = [this](RowChooser& chooser, std::int64_t first, const Tensor& logits) {
     return take_on_device(chooser, first, logits);
   };
-  std::vector<std::byte> message;
-  for (;;) {
-    const StopPhase phase = source.phase();
-    if (phase != StopPhase::go) drop_waiting();
-    if (phase == StopPhase::leave) break;
-    refill(source);
-    if (!scheduler_.next(step, rows_)) {
-      if (source.exhausted()) break;
-      source.wait();
-      continue;
-    }
-    prepare(step);
-    encode(step, message);
-    comm_.broadcast(message, 0, "a step");
-    transformer_.forward(step, [&](std::int64_t first, std::int64_t rows, const float* logits) {
-      take_logits(step, first, rows, logits);
-    });
-    const StepRow row = step_row(step);
-    after_step(events);
-    events.step(row);
+  while (run_step(source, events)) {
   }
-  step.clear();
-  step.stop = true;
-  encode(step, message);
-  comm_.broadcast(message, 0, "the last step");
+  step_.clear();
+  step_.stop = true;
+  send(step_, "the last step");
   transformer_.on_device = {};
   transformer_.after_share = {};
 }
@@ -204,6 +231,10 @@ void follow(Communicator& comm, Transformer& transformer, ParallelFor& parallel,
     }
     decode_step(message, step);
     if (step.stop) break;
+    if (step.part == StepPart::early) {
+      transformer.prepare(step);
+      continue;
+    }
     transformer.forward(step, sink);
     after_step();
   }

@@ -20,6 +20,7 @@ namespace tpinfer {
 
 struct EngineTimes {
   double sampling = 0, wait = 0, total = 0;  ///< seconds
+  std::int64_t steps = 0, prepared = 0;      ///< of the first rank: all, and those prepared while the one before ran
 };
 
 struct EngineEvents {
@@ -43,6 +44,8 @@ class Engine {
   void run(RequestSource& source, const EngineEvents& events);
   /// Logits of a step from which on its sampling is divided over the ranks.
   void share_from(std::int64_t logits) noexcept { share_from_ = logits; }
+  /// Whether a step's inputs are prepared while the one before it runs, on a device that runs beside the host.
+  void prepare_ahead(bool wanted) noexcept { ahead_ = wanted; }
   const EngineTimes& times() const noexcept { return times_; }
 
  private:
@@ -52,13 +55,16 @@ class Engine {
   void enqueue(std::shared_ptr<const Request> request, std::int32_t sample);
   void drop_waiting();
   void prepare(Step& step);
+  void look_ahead();
+  void send(const Step& step, std::string_view what);
+  bool run_step(RequestSource& source, const EngineEvents& events);
   void take_logits(const Step& step, std::int64_t first, std::int64_t rows, const float* logits);
   bool take_on_device(RowChooser& chooser, std::int64_t first, const Tensor& logits);
   void collect(const Step& step, std::int64_t first, std::span<const std::int64_t> begins);
   RowTask task(const LogitRow& row) const;
   void after_step(const EngineEvents& events);
   void end(std::int64_t sequence, Answering::State state, const EngineEvents& events);
-  StepRow step_row(const Step& step) const;
+  StepRow step_row() const;
   double now() const;
 
   Communicator& comm_;
@@ -71,10 +77,14 @@ class Engine {
   std::chrono::steady_clock::time_point start_;
   std::vector<std::unique_ptr<Answering>> answerings_;  ///< by Sequence::index; null: free
   std::vector<std::int64_t> free_;                      ///< of these
-  std::vector<LogitRow> rows_;                          ///< of the current step
-  std::vector<RowOutcome> outcomes_;                    ///< [rows_]
-  std::vector<SamplingScratch> scratch_;                ///< [threads]
-  std::vector<RowTask> tasks_;                          ///< of rows for a device or other ranks
+  Step step_;                                           ///< the current one
+  std::vector<LogitRow> rows_;                          ///< of it
+  Foresight foresight_;                                 ///< of the next one
+  bool ahead_ = true;
+  std::vector<std::byte> message_;
+  std::vector<RowOutcome> outcomes_;      ///< [rows_]
+  std::vector<SamplingScratch> scratch_;  ///< [threads]
+  std::vector<RowTask> tasks_;            ///< of rows for a device or other ranks
   SharedSampling shared_;
   std::int64_t share_from_ = kShareFrom;
   DeviceRows device_rows_;

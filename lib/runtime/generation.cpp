@@ -14,6 +14,7 @@ void run_engine(const GenerationRank& rank, RequestSource& source, const Answeri
                                .window = setup.spec.lookback()};
   Engine engine(rank.steps, rank.worker.transformer(), rank.worker.parallel(), limits, context, setup.spec.vocab,
                 rank.start);
+  engine.prepare_ahead(setup.gpu_ahead);
   engine.run(source, events);
   rank.worker.times() = engine.times();
 }

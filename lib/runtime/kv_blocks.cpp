@@ -61,6 +61,12 @@ void KvBlocks::forget(std::int32_t block) {
   b.shared = false;
 }
 
+std::int32_t KvBlocks::upcoming(std::int32_t taken) const {
+  if (taken >= 0 && at(taken).newer >= 0) return at(taken).newer;
+  if (taken < 0 && free_lists_[0].oldest >= 0) return free_lists_[0].oldest;
+  return taken >= 0 && at(taken).shared ? -1 : free_lists_[1].oldest;
+}
+
 std::int32_t KvBlocks::take() {
   const FreeList& list = free_lists_[free_lists_[0].oldest >= 0 ? 0 : 1];
   const std::int32_t block = list.oldest;

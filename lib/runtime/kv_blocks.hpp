@@ -30,6 +30,8 @@ class KvBlocks {
 
   /// A new step: what was appended before it may be copied from now on.
   void begin_step() noexcept { ++step_; }
+  /// The block that take() gives next, or after it has given `taken`, when none is given back meanwhile; -1: none.
+  std::int32_t upcoming(std::int32_t taken = -1) const;
   /// A block with one user and unknown content; there must be a free one.
   std::int32_t take();
   /// One more user of a block that find() gave.

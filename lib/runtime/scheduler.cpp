@@ -215,6 +215,7 @@ void Scheduler::admit(Step& step, std::vector<LogitRow>& rows) {
     }
     const std::int64_t needed = blocks_needed(static_cast<std::int64_t>(sequence.tokens.size()));
     if (!running_.empty() && blocks_.free() < needed + reserve()) return;
+    admitted_ = true;
     const std::int64_t saved = start_from_shared(sequence, step);
     if (!sequence.preempted) counts_.shared_tokens += saved;
     by_index_[static_cast<std::size_t>(sequence.index)] = &sequence;
@@ -226,22 +227,26 @@ void Scheduler::admit(Step& step, std::vector<LogitRow>& rows) {
   }
 }
 
-void Scheduler::fill_block_table(Step& step) const {
-  const auto width = static_cast<std::size_t>(step.table_width);
+void Scheduler::reserve_block_table(Step& step) const {
   std::int64_t widest = 0;
   for (const Owned& s : running_) widest = std::max(widest, divide_up(s->most_tokens, limits_.block_size));
   step.block_table.reserve(running_.size() * static_cast<std::size_t>(widest));  // room for what they will grow to
+}
+
+void Scheduler::fill_block_table(Step& step) const {
+  const auto width = static_cast<std::size_t>(step.table_width);
+  reserve_block_table(step);
   step.block_table.assign(in_step_.size() * width, -1);
   for (std::size_t s = 0; s < in_step_.size(); ++s)
     std::ranges::copy(in_step_[s]->blocks, step.block_table.begin() + static_cast<std::ptrdiff_t>(s * width));
 }
 
-bool Scheduler::next(Step& step, std::vector<LogitRow>& rows) {
+bool Scheduler::next(Step& step, std::vector<LogitRow>& rows, Foresight* foreseen) {
   step.clear();
   rows.clear();
   in_step_.clear();
   left_ = limits_.max_rows;
-  preempted_ = false;
+  preempted_ = admitted_ = false;
   blocks_.begin_step();
   for (const Owned& sequence : running_) {
     sequence->settled = sequence->computed;
@@ -253,8 +258,57 @@ bool Scheduler::next(Step& step, std::vector<LogitRow>& rows) {
   if (in_step_.empty() && !(running_.empty() && waiting_.empty()))
     throw Error(ExitCode::internal,
                 fmt::format("{} running and {} waiting sequences do not go on", running(), waiting()));
+  // a sequence that has just been admitted may have the number of one that has ended
+  if (foreseen && !admitted_ && foreseen->complete(step, rows)) return true;
   fill_block_table(step);
   return !in_step_.empty();
+}
+
+// The row of a sequence's next token, in the block that it will take. -> false when there will be no block.
+bool Scheduler::foresee_row(const Sequence& sequence, std::int32_t& last_taken, Foresight& foreseen) const {
+  const std::int64_t position = sequence.computed;
+  const auto index = static_cast<std::size_t>(position / limits_.block_size);
+  const bool takes = index == sequence.blocks.size();
+  if (takes && (last_taken = blocks_.upcoming(last_taken)) < 0) return false;
+  const std::int32_t block = takes ? last_taken : sequence.blocks[index];
+  Step& step = foreseen.step;
+  foreseen.rows.push_back({sequence.index, position});
+  step.logit_rows.push_back(checked_cast<std::int32_t>(step.rows()));
+  step.tokens.push_back(0);
+  step.positions.push_back(checked_cast<std::int32_t>(position));
+  step.slots.push_back(checked_cast<std::int32_t>(block * limits_.block_size + position % limits_.block_size));
+  step.row_begin.push_back(checked_cast<std::int32_t>(step.rows()));
+  step.table_width = std::max(step.table_width, checked_cast<std::int32_t>(index + 1));
+  return true;
+}
+
+void Scheduler::foresee(Foresight& foreseen) const {
+  foreseen.clear();
+  bool ends = false;
+  std::int32_t last_taken = -1;
+  for (const Owned& s : running_) {
+    if (s->todo() > 0) return;  // of a prompt
+    const bool is_last = std::ssize(s->tokens) + 1 >= s->most_tokens;
+    ends = ends || is_last;
+    if (is_last || foreseen.step.rows() == limits_.max_rows) continue;
+    if (!foresee_row(*s, last_taken, foreseen)) return;
+  }
+  if (foreseen.rows.empty() || (ends && waiting() > 0)) return;
+  Step& step = foreseen.step;
+  const auto width = static_cast<std::size_t>(step.table_width);
+  reserve_block_table(step);
+  step.block_table.assign(foreseen.rows.size() * width, -1);
+  for (std::size_t r = 0; r < foreseen.rows.size(); ++r) {
+    const Sequence& sequence = find(foreseen.rows[r].sequence);
+    const std::span row = std::span(step.block_table).subspan(r * width, width);
+    std::ranges::copy(sequence.blocks, row.begin());
+    row[static_cast<std::size_t>(sequence.computed / limits_.block_size)] =
+        checked_cast<std::int32_t>(step.slots[r] / limits_.block_size);
+    const auto kept = static_cast<std::size_t>(first_read(sequence.computed, limits_.window) / limits_.block_size);
+    std::ranges::fill(row.first(std::min(kept, sequence.blocks.size())), -1);
+  }
+  foreseen.fewest = foreseen.step.rows();
+  foreseen.ready = true;
 }
 
 }  // namespace tpinfer

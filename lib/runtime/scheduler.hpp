@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
+#include "runtime/foresight.hpp"
 #include "runtime/kv_blocks.hpp"
-#include "runtime/step.hpp"
 
 namespace tpinfer {
 
@@ -38,12 +38,6 @@ struct SchedulerLimits {
   std::int64_t window = 0;  ///< positions that any layer looks back on, its own included; 0: all
 };
 
-/// One row of a step whose logits come back: position `position` of sequence `sequence`.
-struct LogitRow {
-  std::int64_t sequence = 0;  ///< Sequence::index
-  std::int64_t position = 0;
-};
-
 struct SchedulerCounts {
   std::int64_t preemptions = 0;
   std::int64_t shared_tokens = 0;  ///< that were not computed because their K and V were there
@@ -68,8 +62,12 @@ class Scheduler {
   bool fits(std::int64_t most_tokens) const noexcept { return blocks_needed(most_tokens) <= blocks_.total(); }
   /// fits(sequence.most_tokens) must hold.
   void add(Sequence sequence);
-  /// Fills the next step and its logit rows (same order as Step::logit_rows); false when no sequence is left.
-  bool next(Step& step, std::vector<LogitRow>& rows);
+  /// Fills the next step and its logit rows (same order as Step::logit_rows); false when no sequence is left. With what
+  /// was foreseen since the last one, the step may be the late part of that: otherwise it is as without.
+  bool next(Step& step, std::vector<LogitRow>& rows, Foresight* foreseen = nullptr);
+  /// The step after the last one, before tokens have come of it, where every sequence will go on with one token: those
+  /// whose last one comes now are not in it.
+  void foresee(Foresight& foreseen) const;
   /// Appends a token that was chosen from the last position's logits.
   void append(std::int64_t sequence, std::int32_t token);
   /// Takes the sequence out and frees its blocks.
@@ -103,6 +101,8 @@ class Scheduler {
   std::int64_t start_from_shared(Sequence& sequence, Step& step);
   std::int64_t rows_with_blocks(const Sequence& sequence) const;
   void add_rows(Sequence& sequence, std::int64_t count, Step& step, std::vector<LogitRow>& rows);
+  bool foresee_row(const Sequence& sequence, std::int32_t& last_taken, Foresight& foreseen) const;
+  void reserve_block_table(Step& step) const;
   void fill_block_table(Step& step) const;
   void free_blocks(Sequence& sequence);
 
@@ -115,6 +115,7 @@ class Scheduler {
   std::vector<const Sequence*> in_step_;  ///< of the step that is being made
   std::int64_t left_ = 0;                 ///< rows of it that are free
   bool preempted_ = false;                ///< in this step
+  bool admitted_ = false;                 ///< in this step
 };
 
 }  // namespace tpinfer

@@ -33,6 +33,7 @@ std::vector<std::byte> encode_setup(const RunSetup& setup, const ModelText& text
   w.put(setup.shared_gpus);
   w.put(setup.any_order);
   w.put(setup.gpu_graphs);
+  w.put(setup.gpu_ahead);
   w.put(setup.verify_finite);
   w.put(setup.tell_phases);
   w.put(static_cast<std::uint64_t>(setup.sums.size()));
@@ -73,6 +74,7 @@ RunSetup decode_setup(std::span<const std::byte> bytes) {
   setup.shared_gpus = r.get<bool>();
   setup.any_order = r.get<bool>();
   setup.gpu_graphs = r.get<bool>();
+  setup.gpu_ahead = r.get<bool>();
   setup.verify_finite = r.get<bool>();
   setup.tell_phases = r.get<bool>();
   for (auto count = r.get<std::uint64_t>(); count > 0; --count) {

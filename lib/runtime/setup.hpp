@@ -38,6 +38,7 @@ struct RunSetup {
   bool shared_gpus = false;        ///< several ranks on one of them
   bool any_order = false;          ///< GPU: products may depend on the rows of a batch
   bool gpu_graphs = true;          ///< GPU: decode steps run from recorded graphs
+  bool gpu_ahead = true;           ///< GPU: a step's inputs are prepared while the one before it runs
   bool verify_finite = false;      ///< refuse weights that are NaN or infinite
   bool tell_phases = false;        ///< each rank tells what it does (run.log_level: debug)
   std::vector<PublishedSum> sums;  ///< that the weight files must have; empty: not looked at

@@ -23,6 +23,7 @@ void get_raw(ByteReader& reader, std::vector<T>& list) {
 }  // namespace
 
 void Step::clear() {
+  part = StepPart::whole;
   stop = false;
   for (auto* list : {&tokens, &positions, &slots, &row_begin, &block_table, &block_copies, &logit_rows}) list->clear();
   row_begin.push_back(0);
@@ -39,6 +40,7 @@ void encode(const Step& step, std::vector<std::byte>& bytes) {
   room += step.wishes.capacity() * sizeof(RowWish) + step.edits.capacity() * sizeof(LogitEdit);
   bytes.reserve(room);
   ByteWriter writer(std::move(bytes));
+  writer.put(step.part);
   writer.put(step.stop);
   writer.put(step.table_width);
   for (const auto* list : {&step.tokens, &step.positions, &step.slots, &step.row_begin, &step.block_table,
@@ -51,6 +53,7 @@ void encode(const Step& step, std::vector<std::byte>& bytes) {
 
 void decode_step(std::span<const std::byte> bytes, Step& step) {
   ByteReader reader(bytes);
+  step.part = reader.get<StepPart>();
   step.stop = reader.get<bool>();
   step.table_width = reader.get<std::int32_t>();
   for (auto* list : {&step.tokens, &step.positions, &step.slots, &step.row_begin, &step.block_table, &step.block_copies,

@@ -9,9 +9,17 @@
 
 namespace tpinfer {
 
+/// A step may come in two parts: all but its tokens while the step before it runs, and those when they are known.
+enum class StepPart : std::uint8_t {
+  whole,
+  early,  ///< tokens are 0; it may also never be run
+  late,   ///< of the early part that came last: `tokens` alone, -1 for rows that are left out of it
+};
+
 /// One step of all ranks: made by rank 0 and broadcast, so that the others only follow. Field meanings as in StepBatch
 /// (backend.hpp).
 struct Step {
+  StepPart part = StepPart::whole;
   bool stop = false;                                   ///< no rows: the run is over
   std::vector<std::int32_t> tokens, positions, slots;  ///< [rows]
   std::vector<std::int32_t> row_begin;                 ///< [sequences + 1]

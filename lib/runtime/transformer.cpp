@@ -50,7 +50,8 @@ Transformer::Transformer(Backend& backend, DeviceCommunicator& comm, const Model
       embedding_scale_{.scale = embedding_scale(spec, kv.spec().dtype)},
       graphs_(backend, comm, limits, kv.spec().block_size),
       on_host_(comm.shares_rows()),
-      begins_(static_cast<std::size_t>(share.ranks) + 1) {
+      begins_(static_cast<std::size_t>(share.ranks) + 1),
+      inputs_(WorkspaceSizes(spec, share, limits).step_ints) {
   const std::vector<std::int64_t> cuts = even_cuts(spec.vocab, share.ranks);
   for (std::size_t r = 0; r + 1 < cuts.size(); ++r) vocab_widths_.push_back(cuts[r + 1] - cuts[r]);
   const WorkspaceSizes n(spec, share, limits);
@@ -75,7 +76,6 @@ Transformer::Transformer(Backend& backend, DeviceCommunicator& comm, const Model
   local_logits_ = make(n.local_logits, DType::float32);
   all_logits_ = make(on_host_ ? std::max(n.all_logits, n.shared_logits) : n.all_logits, DType::float32);
   step_arrays_ = make(n.step_ints, DType::int32);
-  staging_.reserve(static_cast<std::size_t>(n.step_ints));
   if (!on_host_) host_logits_.resize(static_cast<std::size_t>(n.all_logits));
   squares_ = make(n.squares, DType::float32);
   slopes_ = make(n.slopes, DType::float32);
@@ -102,36 +102,17 @@ NormParams Transformer::norm_params(const NormVectors& norm) const {
           .epsilon = static_cast<float>(spec_.norm_epsilon)};
 }
 
-StepBatch Transformer::upload(const Step& step) {
-  staging_.clear();
-  std::array<std::size_t, 6> begins;
-  std::size_t next = 0;
-  for (const auto* list :
-       {&step.tokens, &step.positions, &step.slots, &step.row_begin, &step.block_table, &step.logit_rows}) {
-    begins[next++] = staging_.size();
-    staging_.insert(staging_.end(), list->begin(), list->end());
-  }
-  const std::size_t bytes = staging_.size() * sizeof(std::int32_t);
-  if (bytes > step_arrays_.bytes() || step.rows() > limits_.max_rows)
-    throw Error(ExitCode::internal,
-                fmt::format("a step of {} rows is larger than the buffers made for {}", step.rows(), limits_.max_rows));
-  backend_.copy_to_device(step_arrays_.data(), staging_.data(), bytes);
-  const auto* base = step_arrays_.as<std::int32_t>();
-  StepBatch batch{.rows = step.rows(),
-                  .tokens = base + begins[0],
-                  .positions = base + begins[1],
-                  .slots = base + begins[2],
-                  .sequences = step.sequences(),
-                  .row_begin = base + begins[3],
-                  .block_table = base + begins[4],
-                  .table_width = step.table_width};
-  logit_index_ = base + begins[5];
-  for (std::size_t s = 0; s + 1 < step.row_begin.size(); ++s) {
-    batch.max_rows = std::max<std::int64_t>(batch.max_rows, step.row_begin[s + 1] - step.row_begin[s]);
-    batch.max_context = std::max<std::int64_t>(batch.max_context,
-                                               step.positions[static_cast<std::size_t>(step.row_begin[s + 1]) - 1] + 1);
-  }
-  return batch;
+void Transformer::upload(std::span<const std::int32_t> ints) {
+  if (ints.size_bytes() > step_arrays_.bytes() || inputs_.rows() > limits_.max_rows)
+    throw Error(ExitCode::internal, fmt::format("a step of {} rows is larger than the buffers made for {}",
+                                                inputs_.rows(), limits_.max_rows));
+  backend_.copy_to_device(step_arrays_.data(), ints.data(), ints.size_bytes());
+}
+
+void Transformer::lay_out(const Step& step) {
+  size_ = after_layer ? std::nullopt : graphs_.size_of(step);
+  inputs_.fill(step, size_.value_or(StepSize{step.rows(), step.table_width}));
+  upload(inputs_.all());
 }
 
 void Transformer::embed(const StepBatch& batch) {
@@ -313,17 +294,24 @@ void Transformer::hand_out_share(std::int64_t first, const LogitSink& sink) {
 
 void Transformer::forward(const Step& step, const LogitSink& sink) {
   if (!step.block_copies.empty()) backend_.copy_kv_blocks(kv_, step.block_copies);
-  const auto wanted = static_cast<std::int64_t>(step.logit_rows.size());
-  if (const Step* padded = after_layer ? nullptr : graphs_.fit(step)) {
-    StepBatch batch = upload(*padded);
-    batch.max_context = graphs_.most_context();
-    graphs_.run([&] {
+  if (step.part == StepPart::late) {
+    inputs_.put_tokens(step.tokens);
+    upload(inputs_.changed_by_tokens());
+  } else {
+    lay_out(step);
+  }
+  const auto* arrays = step_arrays_.as<std::int32_t>();
+  StepBatch batch = inputs_.batch(arrays);
+  logit_index_ = inputs_.logit_index(arrays);
+  const std::int64_t wanted = inputs_.logit_rows();
+  if (size_) {
+    batch.max_context = graphs_.most_context(*size_);
+    graphs_.run(*size_, [&] {
       layers(batch);
       head(batch, 0, batch.rows, false);
     });
     return hand_out(0, wanted, sink);
   }
-  const StepBatch batch = upload(step);
   layers(batch);
   for (std::int64_t first = 0; first < wanted; first += limits_.logit_rows) {
     const std::int64_t rows = std::min(limits_.logit_rows, wanted - first);

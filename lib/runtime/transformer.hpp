@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -27,8 +28,16 @@ class Transformer {
   Transformer(Backend& backend, DeviceCommunicator& comm, const ModelSpec& spec, const RankShare& share,
               const RankWeights& weights, KvStore& kv, const TransformerLimits& limits);
 
-  /// Runs one step on this rank (all ranks of the group run the same one).
+  /// Runs one step on this rank (all ranks of the group run the same one). One of StepPart::late is the step that was
+  /// prepared last.
   void forward(const Step& step, const LogitSink& sink);
+  /// Lays out a step of StepPart::early and sends it to the device, in the order of what runs there: while the step
+  /// before it still does, after all of that has been enqueued.
+  void prepare(const Step& step) { lay_out(step); }
+  /// How few rows of that step may be left in it, without being another one for the device.
+  std::int64_t fewest_rows(const Step& step) const {
+    return graphs_.size_of(step) ? graphs_.fewest_rows(step.rows()) : step.rows();
+  }
 
   /// Asked first, on rank 0, where the device can choose tokens: false when it has not done what the sink is for.
   /// Logits [rows, vocab] from number `first` of Step::logit_rows on.
@@ -48,7 +57,8 @@ class Transformer {
   std::function<void(std::int64_t layer, const Tensor& residual)> after_layer;
 
  private:
-  StepBatch upload(const Step& step);
+  void lay_out(const Step& step);
+  void upload(std::span<const std::int32_t> ints);
   void embed(const StepBatch& batch);
   void attention_block(std::int64_t layer, const StepBatch& batch);
   /// Norms of q and k in qkv_, where the model has them.
@@ -99,13 +109,14 @@ class Transformer {
   std::vector<ExpertMatrices> expert_list_;                ///< of the layer at work
   DeviceBuffer head_in_, head_normed_;                     ///< [logit_rows, hidden]
   DeviceBuffer local_logits_,
-      all_logits_;                     ///< [logit_rows, vocabulary of this rank], [logit_rows, vocab] on rank 0; shares
-  DeviceBuffer step_arrays_;           ///< the int32 arrays of a step
-  DeviceBuffer cos_, sin_;             ///< [max_model_len, rotary_dim / 2]
-  DeviceBuffer squares_;               ///< [max_rows, 2] float32
-  DeviceBuffer slopes_;                ///< [q_heads] float32
-  std::vector<std::int32_t> staging_;  ///< host side of step_arrays_
-  std::vector<float> host_logits_;     ///< [logit_rows, vocab] on rank 0, of a GPU
+      all_logits_;                  ///< [logit_rows, vocabulary of this rank], [logit_rows, vocab] on rank 0; shares
+  DeviceBuffer step_arrays_;        ///< the int32 arrays of a step
+  DeviceBuffer cos_, sin_;          ///< [max_model_len, rotary_dim / 2]
+  DeviceBuffer squares_;            ///< [max_rows, 2] float32
+  DeviceBuffer slopes_;             ///< [q_heads] float32
+  StepInputs inputs_;               ///< host side of step_arrays_
+  std::optional<StepSize> size_;    ///< of a step that is run from a graph
+  std::vector<float> host_logits_;  ///< [logit_rows, vocab] on rank 0, of a GPU
   const std::int32_t* logit_index_ = nullptr;  ///< device copy of Step::logit_rows
 };
 

@@ -78,6 +78,37 @@ class Answers(OnEmulatedGpus):
             self.assertTrue(jobs.same_bits(want, got), way)
 
 
+class PreparedAhead(OnEmulatedGpus):
+    """Steps whose inputs were made while the one before ran."""
+
+    STEPS = 18
+
+    def job(self, ranks, env):
+        """-> result, steps that were not prepared."""
+        cases = (2 * jobs.golden(SMALL)["cases"])[:4]
+        prompts = jobs.records_of(cases)
+        for i, prompt in enumerate(prompts):
+            prompt["params"] = {"max_new_tokens": self.STEPS - 2 * i, "logprobs": 2}
+        prompts[1]["params"].update(temperature=0.9, seed=3, repetition_penalty=1.2)
+        prompts[2]["params"]["stop_token_ids"] = [cases[2]["greedy_ids"][5]]  # nobody knows that it ends there
+        got = self.run_job(ranks, SMALL, prompts, env=env, run={"log_level": "debug"})
+        prepared, steps = map(int, re.search(r"(\d+) of (\d+) steps were prepared while the one before ran", got["stderr"]).groups())
+        self.assertEqual(steps, self.STEPS)
+        self.assertEqual(min(map(len, got["ids"])), 6)
+        return got, steps - prepared
+
+    def test_no_bit_changes_and_most_steps_are_prepared(self):
+        ways = [{"TPINFER_CUDA_GRAPHS": graphs, "TPINFER_EMULATION_ORDER": order} for graphs in "10" for order in ("late", "random:1")]
+        for ranks, some in ((1, (0, 3)), (2, (1, 2)), (4, (0,))):
+            want, missed = self.job(ranks, {"TPINFER_CUDA_AHEAD": "0"})
+            self.assertEqual(missed, self.STEPS)
+            for env in ways if LONG else [ways[i] for i in some]:
+                got, missed = self.job(ranks, env)
+                self.assertTrue(jobs.same_bits(want, got), f"{ranks} GPUs, {env}")
+                # the prompts' step; a graph runs on with a row left out, else the step after an unforeseen end is made anew
+                self.assertEqual(missed, 1 if env["TPINFER_CUDA_GRAPHS"] == "1" else 2, f"{ranks} GPUs, {env}")
+
+
 class SameBits(OnEmulatedGpus):
     def test_full_is_the_same_on_any_number_of_gpus(self):
         for name in ("rand-llama-uneven", "rand-mixtral-uneven") if not LONG else NAMES:

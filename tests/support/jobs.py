@@ -64,7 +64,7 @@ def records_of(cases, **params):
 
 
 class Workplace:
-    """A temporary folder with a job; run() gives the parsed result file."""
+    """A temporary folder with a job; run() gives the parsed result file and what the job wrote to stderr."""
 
     def __init__(self):
         self.dir = tempfile.TemporaryDirectory()
@@ -95,7 +95,7 @@ class Workplace:
         r = start(ranks, *words, env=env)
         if r.returncode != want:
             raise AssertionError(f"exit {r.returncode}, wanted {want}: {r.stdout}{r.stderr}")
-        return read(self.path / "a.h5") if want in (0, 5) else r
+        return {**read(self.path / "a.h5"), "stderr": r.stderr} if want in (0, 5) else r
 
 
 def ragged(group, name, offsets="token_offsets"):

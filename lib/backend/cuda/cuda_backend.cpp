@@ -90,7 +90,8 @@ CudaBackend::CudaBackend(const GpuOptions& options)
       copy_(make_stream()),
       order_(make_event(EventKind::order)),
       ring_(kStagingSegments, kStagingBytes),
-      pool_(compute_.get(), ring_) {
+      pool_(compute_.get(), ring_),
+      chosen_(make_event(EventKind::order)) {
   if (options.any_order) cublas_.emplace(compute_.get());
 }
 

@@ -107,8 +107,8 @@ class CudaBackend final : public GpuBackend, public RowChooser {
   void gather_rows(const Tensor& x, const std::int32_t* index, const Tensor& out) override;
 
   void choose_rows(const Tensor& logits, std::span<const RowWish> wishes, std::span<const LogitEdit> edits,
-                   std::span<const std::uint8_t> known, std::vector<RowChoice>& choices,
-                   std::vector<RankedId>& alternatives) override;
+                   std::span<const std::uint8_t> known) override;
+  void take_choices(std::vector<RowChoice>& choices, std::vector<RankedId>& alternatives) override;
 
   bool has_graphs() const noexcept override { return graphs_wanted_; }
   void begin_graph() override;
@@ -158,6 +158,9 @@ class CudaBackend final : public GpuBackend, public RowChooser {
   CudaScratch expert_results_;
   CudaScratch block_pairs_;
   CudaScratch row_choices_;
+  CudaEvent chosen_;          ///< choices are on the host
+  PinnedMemory chosen_rows_;  ///< RowChoice [chosen_count_], then RankedId [chosen_count_, chosen_alternatives_]
+  std::size_t chosen_room_ = 0, chosen_count_ = 0, chosen_alternatives_ = 0;
   CudaScratch known_ids_;
   std::map<const PackedMatrix*, ExpertTable> expert_tables_;  ///< by the first expert's gate_up
   std::uint64_t tables_of_ = 0;                               ///< MatrixPool::destroyed() when they were made

@@ -11,8 +11,7 @@ std::size_t place_of(std::size_t bytes) { return (bytes + 15) / 16 * 16; }
 }  // namespace
 
 void CudaBackend::choose_rows(const Tensor& logits, std::span<const RowWish> wishes, std::span<const LogitEdit> edits,
-                              std::span<const std::uint8_t> known, std::vector<RowChoice>& choices,
-                              std::vector<RankedId>& alternatives) {
+                              std::span<const std::uint8_t> known) {
   settle();
   const std::size_t rows = wishes.size();
   if (static_cast<std::int64_t>(rows) != logits.rows || logits.dtype != DType::float32)
@@ -42,11 +41,23 @@ void CudaBackend::choose_rows(const Tensor& logits, std::span<const RowWish> wis
                 .choices = reinterpret_cast<RowChoice*>(results),
                 .alternatives = reinterpret_cast<RankedId*>(results + choice_bytes)},
                logits.rows, compute_.get());
-  choices.resize(rows);
-  alternatives.resize(rows * static_cast<std::size_t>(most));
-  copy_to_host(choices.data(), results, rows * sizeof(RowChoice));
-  if (ranked_bytes > 0) copy_to_host(alternatives.data(), results + choice_bytes, ranked_bytes);
-  synchronize();
+  if (choice_bytes + ranked_bytes > chosen_room_) {
+    chosen_rows_ = allocate_pinned(choice_bytes + ranked_bytes);  // nothing is on its way to the old one
+    chosen_room_ = choice_bytes + ranked_bytes;
+  }
+  chosen_count_ = rows;
+  chosen_alternatives_ = static_cast<std::size_t>(most);
+  copy_to_host(chosen_rows_.get(), results, choice_bytes + ranked_bytes);
+  check(cudaEventRecord(chosen_.get(), compute_.get()), "recording the choice of tokens");
+}
+
+void CudaBackend::take_choices(std::vector<RowChoice>& choices, std::vector<RankedId>& alternatives) {
+  check(cudaEventSynchronize(chosen_.get()), "waiting for the device");
+  const auto* first = reinterpret_cast<const RowChoice*>(chosen_rows_.get());
+  choices.assign(first, first + chosen_count_);
+  const auto* ranked =
+      reinterpret_cast<const RankedId*>(chosen_rows_.get() + place_of(chosen_count_ * sizeof(RowChoice)));
+  alternatives.assign(ranked, ranked + chosen_count_ * chosen_alternatives_);
 }
 
 }  // namespace tpinfer

@@ -43,7 +43,8 @@ class Choices : public OnDevice {
     std::vector<RowOutcome> got(tasks.size());
     DeviceRows device_rows;
     ASSERT_TRUE(device_rows.prepare(tasks, kVocab));
-    device_rows.run(chooser, device.tensor, got);
+    device_rows.start(chooser, device.tensor);
+    device_rows.finish(chooser, got);
     SamplingScratch scratch;
     for (std::size_t i = 0; i < tasks.size(); ++i) {
       RowOutcome want;
