@@ -24,6 +24,7 @@ constexpr double kTimeout = 120;  // s: loading the GPU driver on a large host t
 constexpr const char* kVariables[] = {"TPINFER_ISA",
                                       "TPINFER_CUDA_GRAPHS",
                                       "TPINFER_CUDA_AHEAD",
+                                      "TPINFER_FIRST_PROMPTS",
                                       "CUDA_VISIBLE_DEVICES",
                                       "SLURM_JOB_ID",
                                       "SLURM_JOB_NUM_NODES",

@@ -26,6 +26,7 @@ constexpr std::pair<const char*, const char*> kVariables[] = {
     {"TPINFER_ISA", "the CPU kernels to use: scalar, avx2, avx512 or avx512-bf16; without it the fastest"},
     {"TPINFER_CUDA_GRAPHS", "0: decode steps on a GPU run without recorded graphs"},
     {"TPINFER_CUDA_AHEAD", "0: the inputs of a step on a GPU are made when the step before it has ended"},
+    {"TPINFER_FIRST_PROMPTS", "so many prompts are read before loading begins, the others meanwhile; without it 65536"},
     {"CUDA_VISIBLE_DEVICES", "the GPUs that a rank may use"},
     {"NO_COLOR", "any value: no colours, unless --color always asks for them"}};
 

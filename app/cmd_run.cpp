@@ -106,7 +106,8 @@ class JobRun {
     layout_ = lay_out_replicas(hosts_, comm_->size() / static_cast<int>(job_->parallel.data_parallel_size));
     const std::vector<std::uint64_t> limits =
         limits_of_a_replica(layout_.places(), budgets, setup_.gpu ? std::nullopt : job_->memory.cpu_memory_limit);
-    prepared_ = prepare(*job_, limits, setup_.gpu ? Device::cuda : Device::cpu, log_);
+    prepared_ = prepare(*job_, limits, setup_.gpu ? Device::cuda : Device::cpu, log_, {},
+                        reading_terms(*job_, options_.dry_run, asked_));
     job_->engine = prepared_->engine;
     job_->memory.kv_cache = prepared_->kv_cache;
     setup_ = make_setup(*job_, *prepared_,
@@ -271,11 +272,11 @@ class JobRun {
                               .asked = asked_,
                               .start = start_};
     stepping_ = true;
-    if (lead())
-      lead_run(rank);
-    else
-      help_job(rank, context_);
+    lead() ? lead_run(rank) : help_job(rank, context_);
     stepping_ = false;
+    together(*comm_, "reading prompts", [this] {
+      if (lead()) record_->end_reading();
+    });
   }
 
   void lead_run(const GenerationRank& rank) {
@@ -287,7 +288,7 @@ class JobRun {
       worker_->watch_memory();
       show_progress(*progress_, record_->book(), row, setup_.kv_blocks * setup_.replicas);
     });
-    lead_job(rank, std::move(prepared_->requests), prepared_->context, stop, events);
+    lead_job(rank, record_->requests(), prepared_->context, stop, events);
     progress_.reset();
     result_.steps = series_.take();
   }

@@ -24,9 +24,15 @@ void JobRecord::tell_resumed() const {
               old.answers);
 }
 
+bool JobRecord::begins_anew(const OutputJob& output) {
+  if (output.if_exists != IfExists::resume) return true;
+  return !output_exists(output.file) && !journal_exists(output.file);
+}
+
 AnswerStore::Work JobRecord::open() {
   check_jsonl_place(job_);
-  work_ = store_.open(prepared_.prompts, prepared_.requests);
+  work_ = store_.open(prepared_.prompts, prepared_.requests, prepared_.more != nullptr);
+  if (prepared_.more) late_.emplace(job_, prepared_, log_);
   if (work_ != AnswerStore::Work::nothing) signals_.sync_on_end(store_.journal_fd());
   tell_resumed();
   return work_;
@@ -46,6 +52,16 @@ void JobRecord::begin(const RunFacts& facts) {
   RunResult about;
   describe_run(job_, prepared_, facts, about);
   store_.begin(about, book_->prompts());
+  if (late_) late_->write_to(*book_);
+}
+
+void JobRecord::end_reading() {
+  if (!late_) return;
+  late_->stop();
+  if (!late_->failed()) return;
+  store_.end(utc_now(), "stopped", static_cast<std::int64_t>(book_->ended()));
+  log_.info("{} prompts have been answered; when the prompts are mended the same command goes on", book_->done());
+  late_->check();
 }
 
 EngineEvents JobRecord::events(std::function<void(const StepRow&)> step) {
@@ -73,7 +89,7 @@ void JobRecord::write(const RunFacts& facts, RunResult& result) {
     if (mend_jsonl(job_)) log_.info("{} is made of it", *job_.output.jsonl);
     return;
   }
-  const bool complete = book_->left() == 0;
+  const bool complete = book_->is_complete();
   store_.end(utc_now(), complete ? "finished" : "stopped", static_cast<std::int64_t>(book_->ended()));
   describe_run(job_, prepared_, facts, result);
   result.state = complete ? RunState::complete : RunState::partial;
@@ -87,7 +103,7 @@ void JobRecord::write(const RunFacts& facts, RunResult& result) {
 }
 
 ExitCode JobRecord::code() const {
-  if (book_->left() > 0) return ExitCode::stopped_early;
+  if (!book_->is_complete()) return ExitCode::stopped_early;
   return book_->failed() > 0 ? ExitCode::prompts_failed : ExitCode::ok;
 }
 

@@ -9,6 +9,7 @@
 #include "runtime/answer_book.hpp"
 #include "runtime/answer_store.hpp"
 #include "runtime/engine.hpp"
+#include "runtime/late_prompts.hpp"
 #include "runtime/preparation.hpp"
 #include "runtime/result_builder.hpp"
 
@@ -21,7 +22,10 @@ class JobRecord {
   JobRecord(const Job& job, Preparation& prepared, KernelSet kernels, const std::string& created, SignalWatch& signals,
             const Log& log);
 
+  /// Whether no earlier attempt can have left anything: then not all prompts need be known before the first runs.
+  static bool begins_anew(const OutputJob& output);
   /// Takes out of the preparation what earlier attempts have finished; from here on no other job can have this output.
+  /// Prompts that follow those of the preparation begin to be read.
   AnswerStore::Work open();
   /// The same for a run that must not write anything.
   void look();
@@ -33,6 +37,11 @@ class JobRecord {
   /// When the job is to stop early. `elapsed`: seconds since the program began.
   StopPlan stop_plan(const StopSwitch& asked, double elapsed) const;
   const AnswerBook& book() const { return *book_; }
+  /// The requests that are to run.
+  RequestList requests() { return RequestList(std::move(prepared_.requests), late_ ? &*late_ : nullptr); }
+  /// After the last prompt has run: reads no further. Throws what has kept prompts from being read; the journal is
+  /// whole and synced then.
+  void end_reading();
 
   /// The journal is whole and synced before the result file is written; it goes when that has everything and is
   /// durable. Reports to the log.
@@ -50,6 +59,7 @@ class JobRecord {
   AnswerStore store_;
   AnswerStore::Work work_ = AnswerStore::Work::run;
   std::optional<AnswerBook> book_;
+  std::optional<LatePrompts> late_;
 };
 
 }  // namespace tpinfer

@@ -41,7 +41,7 @@ namespace {
 std::string text_of(const PromptProgress& p, std::string_view prompts, const std::string& elapsed) {
   const double rest = p.ended_now > 0 ? p.seconds * static_cast<double>(p.left) / static_cast<double>(p.ended_now) : 0;
   const std::string kv = p.kv_share < 0 ? "" : fmt::format("kv {:.0f}% | ", 100 * p.kv_share);
-  return fmt::format("{}/{}{} | {:.0f} tok/s | {}ETA {} | {}failed {}", p.ended, p.all, prompts,
+  return fmt::format("{}/{}{}{} | {:.0f} tok/s | {}ETA {} | {}failed {}", p.ended, p.all, p.more ? "+" : "", prompts,
                      static_cast<double>(p.tokens) / std::max(p.seconds, 1e-9), elapsed, format_clock(rest), kv,
                      p.failed);
 }

@@ -10,7 +10,9 @@ enum class ProgressStyle { automatic, bar, lines, none };
 
 /// How far the prompts of a job are.
 struct PromptProgress {
-  std::int64_t ended = 0, all = 0, failed = 0;
+  std::int64_t ended = 0, all = 0;
+  bool more = false;  ///< all are those that are known; others may come
+  std::int64_t failed = 0;
   std::int64_t ended_now = 0;  ///< of these, in this attempt: what earlier ones did says nothing about its rate
   std::int64_t left = 0;       ///< that have not ended
   std::uint64_t tokens = 0;    ///< of answers, in this attempt

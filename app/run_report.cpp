@@ -59,6 +59,7 @@ void show_progress(Progress& progress, const AnswerBook& book, const StepRow& ro
   const auto number = [](std::size_t count) { return static_cast<std::int64_t>(count); };
   progress.show({.ended = number(book.done() + book.failed()),
                  .all = number(book.total()),
+                 .more = book.more(),
                  .failed = number(book.failed()),
                  .ended_now = number(book.ended()),
                  .left = number(book.left()),
@@ -121,8 +122,12 @@ void report_end(const Log& log, const RunResult& result, const AnswerBook& book,
   log.info("{} of {} prompts answered, {} failed{}, {} tokens in {:.2f} s ({:.0f} tok/s)", book.done(), book.total(),
            book.failed(), skipped > 0 ? fmt::format(", {} skipped", skipped) : "", book.tokens(), seconds,
            static_cast<double>(book.tokens()) / std::max(seconds, 1e-9));
-  if (book.left() > 0)
-    log.info("stopped early: {} prompts are left; run the same command to go on with them", book.left());
+  if (!book.is_complete())
+    log.info("stopped early: {}{}are left; run the same command to go on with them",
+             book.left() > 0 ? fmt::format("{} prompts ", book.left()) : "",
+             !book.more()      ? ""
+             : book.left() > 0 ? "and those that were not read yet "
+                               : "prompts that were not read yet ");
   report_memory(log, result.ranks);
   log.info("results: {}; see them with: tpinfer show {}", file, file);
 }

@@ -1,8 +1,10 @@
 #include "app/run_setup.hpp"
 
 #include <algorithm>
+#include <charconv>
 
 #include "app/environment.hpp"
+#include "app/job_record.hpp"
 #include "core/error.hpp"
 
 namespace tpinfer {
@@ -30,6 +32,25 @@ std::vector<std::uint64_t> limits_of_a_replica(const std::vector<int>& places, c
     least = std::min(least, limit.value_or(static_cast<std::uint64_t>(budgets[rank])));
   }
   return limits;
+}
+
+namespace {
+
+PartLimit first_part(const std::string& wanted) {
+  PartLimit limit{.prompts = 65'536, .bytes = std::uint64_t{64} << 20};
+  if (wanted.empty()) return limit;
+  const auto [end, fault] = std::from_chars(wanted.data(), wanted.data() + wanted.size(), limit.prompts);
+  if (fault != std::errc() || end != wanted.data() + wanted.size() || limit.prompts < 1)
+    throw Error(ExitCode::usage, fmt::format("TPINFER_FIRST_PROMPTS is \"{}\", a number from 1 is needed", wanted));
+  return limit;
+}
+
+}  // namespace
+
+ReadingTerms reading_terms(const Job& job, bool dry_run, const StopSwitch& asked) {
+  const StopReading stopped = [&asked] { return asked.asked() != StopSwitch::Asked::no; };
+  const PartLimit first = first_part(environment("TPINFER_FIRST_PROMPTS"));
+  return {.first = dry_run || !JobRecord::begins_anew(job.output) ? PartLimit{} : first, .stopped = stopped};
 }
 
 RunSetup make_setup(const Job& job, const Preparation& prepared, const SetupTerms& terms) {
@@ -63,7 +84,8 @@ RunSetup make_setup(const Job& job, const Preparation& prepared, const SetupTerm
   setup.replicas = terms.replicas;
   setup.prefix_sharing = job.engine.prefix_sharing;
   setup.allowed_ids = prepared.context.allowed_ids;  // every rank may have to sample
-  const bool stops = std::ranges::any_of(prepared.requests, [](const Request& r) { return !r.params->stop.empty(); });
+  const bool stops =                                 // or it is not known yet
+      prepared.more || std::ranges::any_of(prepared.requests, [](const Request& r) { return !r.params->stop.empty(); });
   if (setup.replicas > 1) {
     setup.eos_ids = prepared.context.eos_ids;
     if (stops) setup.tokenizer_folder = job.model.tokenizer_path();

@@ -45,7 +45,8 @@ class Journal {
 
   /// Makes the file, whatever it held, a journal with this head.
   void begin(const JournalHead& head);
-  /// `about`: its fields on program, host, job, model and plan sizes are kept for readers.
+  /// `about`: its fields on program, host, job, model and plan sizes are kept for readers. Once more for the same
+  /// attempt when the number of its prompts has become known; `about` is of no account then.
   void begin_attempt(const JournalAttempt& attempt, const RunResult& about);
   void end_attempt(const JournalAttempt& attempt);
   /// -> the number that the prompt has in the other records. `samples`: answers that it will have.

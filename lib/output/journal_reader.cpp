@@ -98,12 +98,13 @@ class Content {
     const JournalAttempt attempt = get_journal_attempt(from);
     const auto index = static_cast<std::int64_t>(attempt.number) - content.head.attempts_before;
     if (index < 0 || index > kMostAttempts) throw Error(ExitCode::internal, "its attempt has an impossible number");
+    content.job_prompts = attempt.prompts;
+    if (attempt.number + 1 == content.attempts && std::cmp_less(index, content.about.attempts.size())) return;
     std::vector<AttemptRow> attempts = std::move(content.about.attempts);
     get_about(from, content.about);
     attempts.resize(std::max(attempts.size(), static_cast<std::size_t>(index) + 1));
     attempts[static_cast<std::size_t>(index)] = attempt.row;
     content.about.attempts = std::move(attempts);
-    content.job_prompts = attempt.prompts;
     content.attempts = std::max(content.attempts, attempt.number + 1);
     const auto [done, failed] = count();
     ended_before = done + failed;

@@ -1,6 +1,7 @@
 #include "prompts/byte_source.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <zlib.h>
 
@@ -13,6 +14,7 @@ namespace tpinfer {
 namespace {
 
 constexpr std::size_t kBlock = std::size_t{1} << 17;
+constexpr int kAskEvery = 50;  // ms
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 }  // namespace
@@ -32,17 +34,22 @@ ByteSource::~ByteSource() {
   if (inflate_) ::inflateEnd(&inflate_->stream);
 }
 
-ByteSource::ByteSource(const std::string& path) : name_(source_name(path)) {
-  if (path == "-") {
+// A pipe that nobody writes to yet must not hold up one who may be told to stop.
+void ByteSource::open(const std::string& path) {
+  file_ = FileHandle(::open(path.c_str(), O_RDONLY | O_CLOEXEC | (stopped_ ? O_NONBLOCK : 0)));
+  if (!file_) fail_input("{}: cannot be opened: {}", name_, system_message(errno));
+  struct stat info {};
+  if (::fstat(file_.get(), &info) != 0) fail_input("{}: cannot be read: {}", name_, system_message(errno));
+  if (S_ISDIR(info.st_mode)) fail_input("{}: is a folder, a file is needed", name_);
+  descriptor_ = file_.get();
+}
+
+ByteSource::ByteSource(const std::string& path, StopReading stopped)
+    : name_(source_name(path)), stopped_(std::move(stopped)) {
+  if (path == "-")
     descriptor_ = STDIN_FILENO;
-  } else {
-    file_ = FileHandle(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!file_) fail_input("{}: cannot be opened: {}", name_, system_message(errno));
-    struct stat info {};
-    if (::fstat(file_.get(), &info) != 0) fail_input("{}: cannot be read: {}", name_, system_message(errno));
-    if (S_ISDIR(info.st_mode)) fail_input("{}: is a folder, a file is needed", name_);
-    descriptor_ = file_.get();
-  }
+  else
+    open(path);
   head_.resize(2);
   std::size_t got = 0;
   while (got < head_.size()) {
@@ -63,11 +70,21 @@ std::size_t ByteSource::read(char* to, std::size_t size) {
   return inflate_ ? read_packed(to, size) : read_stored(to, size);
 }
 
+void ByteSource::wait_for_data() const {
+  for (pollfd wanted{.fd = descriptor_, .events = POLLIN, .revents = 0}; stopped_;) {
+    if (stopped_()) throw ReadingStopped{};
+    const int ready = ::poll(&wanted, 1, kAskEvery);
+    if (ready > 0 || (ready < 0 && errno != EINTR)) return;  // whatever it is, read() tells
+  }
+}
+
 std::size_t ByteSource::read_file(char* to, std::size_t size) {
   for (;;) {
+    wait_for_data();
     const ssize_t got = ::read(descriptor_, to, size);
     if (got >= 0) return static_cast<std::size_t>(got);
-    if (errno != EINTR) fail_input("{}: cannot be read: {}", name_, system_message(errno));
+    if (errno != EINTR && !(errno == EAGAIN && stopped_))
+      fail_input("{}: cannot be read: {}", name_, system_message(errno));
   }
 }
 

@@ -2,19 +2,27 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "core/file_handle.hpp"
 
 namespace tpinfer {
 
+/// Whether the reading of prompts is to end; asked often, by the thread that reads.
+using StopReading = std::function<bool()>;
+/// Thrown where it is.
+struct ReadingStopped {};
+
 /// The bytes of a file, or of standard input for "-", in pieces; what gzip packed is unpacked on the way, whatever the
-/// file is called. Error(input) with the file's name for all that goes wrong.
+/// file is called. Error(input) with the file's name for all that goes wrong. With `stopped` it never waits long for a
+/// pipe without asking.
 class ByteSource {
  public:
-  explicit ByteSource(const std::string& path);
+  explicit ByteSource(const std::string& path, StopReading stopped = {});
   ~ByteSource();
   ByteSource(ByteSource&&) noexcept;
   ByteSource& operator=(ByteSource&&) noexcept;
@@ -26,11 +34,14 @@ class ByteSource {
  private:
   struct Inflate;
 
+  void open(const std::string& path);
+  void wait_for_data() const;
   std::size_t read_stored(char* to, std::size_t size);
   std::size_t read_file(char* to, std::size_t size);
   std::size_t read_packed(char* to, std::size_t size);
 
   std::string name_;
+  StopReading stopped_;
   FileHandle file_;
   int descriptor_ = -1;  ///< of file_, or standard input
   std::string head_;     ///< read already, to see whether it is packed
@@ -44,7 +55,7 @@ class LineReader {
   /// Bytes of the longest line that is kept.
   static constexpr std::size_t kMostLine = std::size_t{1} << 28;
 
-  explicit LineReader(const std::string& path) : source_(path) {}
+  explicit LineReader(const std::string& path, StopReading stopped = {}) : source_(path, std::move(stopped)) {}
 
   /// The next line as it stands, without its \n; a byte order mark at the beginning is left out. False at the end.
   /// Of a line longer than kMostLine the beginning.

@@ -68,6 +68,7 @@ void ChatPrompts::load_model_template() const {
 const ChatTemplate* ChatPrompts::model_template() const {
   std::call_once(once_, [this] {
     if (!template_) load_model_template();
+    tried_ = true;
   });
   return template_ ? &*template_ : nullptr;
 }
@@ -95,7 +96,7 @@ std::string ChatPrompts::render(ChatRecord&& record, const std::string& where) c
 }
 
 void ChatPrompts::check() const {
-  if (broken_) std::rethrow_exception(broken_);
+  if (tried_ && broken_) std::rethrow_exception(broken_);
 }
 
 }  // namespace tpinfer

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <exception>
 #include <filesystem>
 #include <mutex>
@@ -31,7 +32,8 @@ class ChatPrompts {
   /// The text; Error(input), beginning with `where`: messages that are none, parts that are no text, no template, and
   /// what the template itself complains of.
   std::string render(ChatRecord&& record, const std::string& where) const;
-  /// Error(input) when a conversation has come and the model's own template turned out to be broken.
+  /// Also while others render: Error(input) when a conversation has come and the model's own template turned out to be
+  /// broken.
   void check() const;
 
  private:
@@ -41,6 +43,7 @@ class ChatPrompts {
   const PromptsJob& job_;
   std::filesystem::path folder_;
   mutable std::once_flag once_;
+  mutable std::atomic<bool> tried_ = false;  ///< after that the rest stays as it is
   mutable std::optional<ChatTemplate> template_;
   mutable std::string missing_;        ///< why there is none
   mutable std::exception_ptr broken_;  ///< it is there, but

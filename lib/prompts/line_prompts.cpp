@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 
 #include "core/error.hpp"
 #include "prompts/csv.hpp"
@@ -74,9 +75,21 @@ PromptFormat format_of(const std::string& path, LineReader& reader) {
 
 }  // namespace
 
-std::shared_ptr<PromptFile> open_prompt_file(const std::string& path, const PromptsJob& job) {
+bool may_be_hdf5(const std::string& path, const PromptsJob& job) {
+  if (job.format != PromptFormat::automatic) return job.format == PromptFormat::hdf5;
+  const std::string extension = extension_of(path);
+  if (extension == ".h5" || extension == ".hdf5") return true;
+  std::error_code none;
+  if (path == "-" || !std::filesystem::is_regular_file(path, none)) return false;
+  char first[kHdf5Signature.size()] = {};
+  std::ifstream(path, std::ios::binary).read(first, sizeof first);
+  return std::string_view(first, sizeof first) == kHdf5Signature;
+}
+
+std::shared_ptr<PromptFile> open_prompt_file(const std::string& path, const PromptsJob& job,
+                                             const StopReading& stopped) {
   const std::string name = source_name(path);
-  LineReader reader(path);
+  LineReader reader(path, stopped);
   const PromptFormat format = job.format == PromptFormat::automatic ? format_of(path, reader) : job.format;
   if (format == PromptFormat::hdf5) {
     if (path == "-" || reader.is_packed())

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "core/error.hpp"
@@ -11,8 +12,12 @@
 
 namespace tpinfer {
 
-PromptStream::PromptStream(const PromptsJob& job, const ChatPrompts& chat)
-    : terms_{job, chat}, files_(expand_prompt_files(job.files)), labels_(file_labels(files_)), selection_(job.select) {
+PromptStream::PromptStream(const PromptsJob& job, const ChatPrompts& chat, StopReading stopped)
+    : terms_{job, chat},
+      stopped_(std::move(stopped)),
+      files_(expand_prompt_files(job.files)),
+      labels_(file_labels(files_)),
+      selection_(job.select) {
   if (files_.empty()) throw Error(ExitCode::usage, "prompts.file: the list is empty", "name a prompt file");
   // a file that is missing shall not be found out after an hour of encoding
   for (const std::string& file : files_)
@@ -22,9 +27,10 @@ PromptStream::PromptStream(const PromptsJob& job, const ChatPrompts& chat)
 
 bool PromptStream::next(RawPrompt& raw) {
   while (!selection_.is_over()) {
+    if (stopped_ && stopped_()) throw ReadingStopped{};
     if (!file_) {
       if (opened_ == files_.size()) return false;
-      file_ = open_prompt_file(files_[opened_], terms_.job);
+      file_ = open_prompt_file(files_[opened_], terms_.job, stopped_);
       if (files_.size() > 1) file_->label = labels_[opened_];
       ++opened_;
     }
@@ -53,6 +59,10 @@ PromptRecord PromptStream::read(RawPrompt&& raw) const {
     record.error = e.what();
   }
   return record;
+}
+
+bool PromptStream::has_hdf5() const {
+  return std::ranges::any_of(files_, [&](const std::string& file) { return may_be_hdf5(file, terms_.job); });
 }
 
 std::string PromptStream::place(std::size_t file_index, std::int64_t number) const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "job/job.hpp"
+#include "prompts/byte_source.hpp"
 #include "prompts/chat.hpp"
 #include "prompts/prompt_record.hpp"
 #include "prompts/selection.hpp"
@@ -58,19 +59,25 @@ class PromptFile {
 
 /// Opens a file in the format asked for; automatic: HDF5 and CSV by extension or first bytes, JSONL by extension or
 /// its first character, the lines of an OpenAI batch by the keys of the first, text otherwise.
-std::shared_ptr<PromptFile> open_prompt_file(const std::string& path, const PromptsJob& job);
+std::shared_ptr<PromptFile> open_prompt_file(const std::string& path, const PromptsJob& job,
+                                             const StopReading& stopped = {});
+/// Whether it is HDF5, or would be taken for it: its library is for one thread at a time.
+bool may_be_hdf5(const std::string& path, const PromptsJob& job);
 
 /// The prompts of all files of a job, in their order, as far as prompts.select takes them.
 class PromptStream {
  public:
   /// `job` and `chat` must stay. Error(input) for a pattern that matches nothing and a file that cannot be opened,
   /// Error(usage) for a wrong shard.
-  PromptStream(const PromptsJob& job, const ChatPrompts& chat);
+  PromptStream(const PromptsJob& job, const ChatPrompts& chat, StopReading stopped = {});
 
-  /// The next record; one thread. False at the end. Error(input) for a file that is missing or cannot be read.
+  /// The next record; one thread. False at the end. Error(input) for a file that is missing or cannot be read,
+  /// ReadingStopped.
   bool next(RawPrompt& raw);
   /// Reads it; any thread. What is wrong with the record alone becomes its error.
   PromptRecord read(RawPrompt&& raw) const;
+  /// Whether a file is HDF5.
+  bool has_hdf5() const;
   /// FILE:LINE of a record.
   std::string place(std::size_t file_index, std::int64_t number) const;
   /// After the end: Error(input) when there was no prompt at all.
@@ -78,6 +85,7 @@ class PromptStream {
 
  private:
   RecordTerms terms_;
+  StopReading stopped_;
   std::vector<std::string> files_;
   std::vector<std::string> labels_;
   Selection selection_;

@@ -15,6 +15,20 @@ AnswerBook::AnswerBook(std::vector<PromptRow> prompts, const std::vector<Request
   before_ = total_ - requests.size();
 }
 
+void AnswerBook::add(PromptRow row, const Request* request) {
+  open_.push_back(request ? Open{request->samples(), request->params->skip_special_tokens} : Open{});
+  store_.add(row, static_cast<std::int64_t>(total_), request ? request->params->n : 0);
+  if (row.status == PromptStatus::failed) ++failed_;
+  if (!request) ++before_;
+  ++total_;
+  prompts_.push_back(std::move(row));
+}
+
+void AnswerBook::expect_more(bool more) {
+  more_ = more;
+  if (!more) store_.know_prompts(static_cast<std::int64_t>(total_));
+}
+
 void AnswerBook::end_sample(std::int64_t prompt) {
   PromptRow& row = prompts_[static_cast<std::size_t>(prompt)];
   if (--open(prompt).samples > 0) return;

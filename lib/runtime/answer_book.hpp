@@ -19,6 +19,11 @@ class AnswerBook {
   AnswerBook(std::vector<PromptRow> prompts, const std::vector<Request>& requests, const Tokenizer* tokenizer,
              AnswerStore& store);
 
+  /// One more prompt, whose request (null: it cannot run) is about to.
+  void add(PromptRow row, const Request* request);
+  /// Whether there are prompts that have not been added yet.
+  void expect_more(bool more);
+
   /// Decodes the answer's text. The prompt is done with its last sample.
   void take(AnswerRow answer);
   /// One sample has failed: so has the prompt.
@@ -32,7 +37,10 @@ class AnswerBook {
   std::size_t ended() const noexcept { return ended_; }    ///< prompts, in this attempt
   std::size_t before() const noexcept { return before_; }  ///< prompts that had ended before it
   std::size_t left() const noexcept { return total_ - before_ - ended_; }
-  std::size_t total() const noexcept { return total_; }
+  /// All prompts of the job have ended.
+  bool is_complete() const noexcept { return left() == 0 && !more_; }
+  std::size_t total() const noexcept { return total_; }      ///< that are known
+  bool more() const noexcept { return more_; }               ///< others may come
   std::uint64_t tokens() const noexcept { return tokens_; }  ///< of this attempt's answers
   /// The prompts as they stand, to be called once: those that have not ended are pending.
   std::vector<PromptRow> give();
@@ -55,6 +63,7 @@ class AnswerBook {
   std::size_t ended_ = 0;
   std::size_t before_ = 0;
   std::size_t total_ = 0;
+  bool more_ = false;
 };
 
 }  // namespace tpinfer

@@ -129,7 +129,7 @@ ResumeCounts AnswerStore::look(std::vector<PromptRow>& prompts, std::vector<Requ
   return resumed_;
 }
 
-AnswerStore::Work AnswerStore::open(std::vector<PromptRow>& prompts, std::vector<Request>& requests) {
+AnswerStore::Work AnswerStore::open(std::vector<PromptRow>& prompts, std::vector<Request>& requests, bool more) {
   check_output_place(output_.file);
   if (output_.if_exists == IfExists::error) look(prompts, requests);
   // a result that has it all is left alone: its folder may be one that cannot be written
@@ -156,8 +156,11 @@ AnswerStore::Work AnswerStore::open(std::vector<PromptRow>& prompts, std::vector
     journal = read_journal(file.fd(), file.path(), JournalRows::none, ExitCode::output);
   has_answers_ = true;  // until it is known that there are none
   consider(base, journal);
+  if (more && finished_.size() > 0)
+    throw Error(ExitCode::output, fmt::format("{}: another job has just written answers there", output_.file),
+                "run the same command again, which goes on from them");
   start_journal(std::move(file), base, journal);
-  const Work work = plan(base, prompts, requests);
+  const Work work = more ? (plan(base, prompts, requests), Work::run) : plan(base, prompts, requests);
   has_others_ = finished_.size() > resumed_.known;
   numbers_.resize(prompts.size());
   for (std::size_t i = 0; i < prompts.size(); ++i)
@@ -198,6 +201,17 @@ void AnswerStore::begin(const RunResult& about, const std::vector<PromptRow>& pr
   for (std::size_t i = 0; i < prompts.size(); ++i)
     if (prompts[i].status == PromptStatus::failed && prompts[i].content == 0 && !finished_.find(prompts[i].id))
       failed(prompts[i], static_cast<std::int64_t>(i));
+}
+
+void AnswerStore::add(const PromptRow& prompt, std::int64_t index, std::int64_t samples) {
+  samples_.push_back(samples);
+  numbers_.emplace_back();
+  if (prompt.status == PromptStatus::failed) failed(prompt, index);
+}
+
+void AnswerStore::know_prompts(std::int64_t prompts) {
+  record_.prompts = prompts;
+  journal_->begin_attempt(record_, {});
 }
 
 std::uint32_t AnswerStore::number_of(const PromptRow& prompt, std::int64_t index) {

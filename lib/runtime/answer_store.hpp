@@ -32,7 +32,8 @@ class AnswerStore {
   /// Finds out, under output.if_exists, what is left to do, and takes the rest out of `prompts` and `requests`. From
   /// then on no other job can write this result. Error(output): a result is there that must stay, another job has it,
   /// it cannot be written; Error(usage): it was made by another model, type or kernels, or prompts have changed.
-  Work open(std::vector<PromptRow>& prompts, std::vector<Request>& requests);
+  /// With `more` these are the first of the job, and no earlier attempt may have left anything.
+  Work open(std::vector<PromptRow>& prompts, std::vector<Request>& requests, bool more = false);
   /// The same without writing anything, to tell what open() would complain about.
   ResumeCounts look(std::vector<PromptRow>& prompts, std::vector<Request>& requests);
 
@@ -44,6 +45,10 @@ class AnswerStore {
 
   /// After open(), before the first answer. `about`: see Journal::begin_attempt.
   void begin(const RunResult& about, const std::vector<PromptRow>& prompts);
+  /// A prompt that has become known since, the next one in order. `samples` that it should have.
+  void add(const PromptRow& prompt, std::int64_t index, std::int64_t samples);
+  /// After the last of these: how many prompts the job has.
+  void know_prompts(std::int64_t prompts);
   void answer(const PromptRow& prompt, const AnswerRow& row);
   void scores(const PromptRow& prompt, std::int64_t index, const PromptRow& scores);
   void failed(const PromptRow& prompt, std::int64_t index);

@@ -167,6 +167,17 @@ StepRow Engine::step_row() const {
           .shared_tokens = scheduler_.counts().shared_tokens};
 }
 
+// While there is nothing to do: steps without rows, so that the other ranks do not take this one for lost and can tell
+// it of signals.
+void Engine::idle(const EngineEvents& events) {
+  const auto time = std::chrono::steady_clock::now();
+  if (time - last_step_ < kIdleStep) return;
+  last_step_ = time;
+  step_.clear();
+  send(step_, "a step");
+  events.step(step_row());
+}
+
 // -> false when there will be no more.
 bool Engine::run_step(RequestSource& source, const EngineEvents& events) {
   const StopPhase phase = source.phase();
@@ -178,9 +189,11 @@ bool Engine::run_step(RequestSource& source, const EngineEvents& events) {
   if (!found) {
     if (source.exhausted()) return false;
     source.wait();
+    idle(events);
     return true;
   }
   prepare(step_);
+  last_step_ = std::chrono::steady_clock::now();
   send(step_, "a step");
   ++times_.steps;
   times_.prepared += step_.part == StepPart::late ? 1 : 0;
@@ -235,7 +248,7 @@ void follow(Communicator& comm, Transformer& transformer, ParallelFor& parallel,
       transformer.prepare(step);
       continue;
     }
-    transformer.forward(step, sink);
+    if (step.rows() > 0) transformer.forward(step, sink);
     after_step();
   }
   transformer.after_share = {};

@@ -49,6 +49,7 @@ class Engine {
   const EngineTimes& times() const noexcept { return times_; }
 
  private:
+  static constexpr std::chrono::milliseconds kIdleStep{100};
   static constexpr std::int64_t kShareFrom = 1 << 19;  ///< below, two more collectives take longer than is saved
 
   void refill(RequestSource& source);
@@ -57,6 +58,7 @@ class Engine {
   void prepare(Step& step);
   void look_ahead();
   void send(const Step& step, std::string_view what);
+  void idle(const EngineEvents& events);
   bool run_step(RequestSource& source, const EngineEvents& events);
   void take_logits(const Step& step, std::int64_t first, std::int64_t rows, const float* logits);
   bool take_on_device(RowChooser& chooser, std::int64_t first, const Tensor& logits);
@@ -74,7 +76,7 @@ class Engine {
   std::int64_t max_sequences_;
   const AnsweringContext& context_;
   std::int64_t vocab_;
-  std::chrono::steady_clock::time_point start_;
+  std::chrono::steady_clock::time_point start_, last_step_;
   std::vector<std::unique_ptr<Answering>> answerings_;  ///< by Sequence::index; null: free
   std::vector<std::int64_t> free_;                      ///< of these
   Step step_;                                           ///< the current one

@@ -21,8 +21,8 @@ void run_engine(const GenerationRank& rank, RequestSource& source, const Answeri
 
 }  // namespace
 
-void lead_job(const GenerationRank& rank, std::vector<Request> requests, const AnsweringContext& context,
-              StopPlan& stop, const EngineEvents& events) {
+void lead_job(const GenerationRank& rank, RequestList requests, const AnsweringContext& context, StopPlan& stop,
+              const EngineEvents& events) {
   if (rank.layout.leaders.size() == 1) {
     StoppableList list(std::move(requests), rank.mail, stop, rank.asked);
     return run_engine(rank, list, context, events);

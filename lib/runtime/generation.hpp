@@ -21,9 +21,10 @@ struct GenerationRank {
   std::chrono::steady_clock::time_point start;  ///< that times are counted from, the same moment on all ranks
 };
 
-/// Rank 0: answers all requests, with what other replicas there are; returns when all is answered, or `stop` says so.
-void lead_job(const GenerationRank& rank, std::vector<Request> requests, const AnsweringContext& context,
-              StopPlan& stop, const EngineEvents& events);
+/// Rank 0: answers all requests, with what other replicas there are; returns when all is answered, or `stop` says so,
+/// or requests that should have come cannot.
+void lead_job(const GenerationRank& rank, RequestList requests, const AnsweringContext& context, StopPlan& stop,
+              const EngineEvents& events);
 /// All other ranks. `context` is used on the first rank of a replica.
 void help_job(const GenerationRank& rank, const AnsweringContext& context);
 

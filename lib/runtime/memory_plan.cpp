@@ -15,7 +15,7 @@ TransformerLimits limits_of(const ModelSpec& spec, const EngineJob& engine, cons
   limits.max_model_len = std::min(engine.max_model_len.value_or(spec.max_positions), spec.max_positions);
   limits.max_sequences = engine.max_num_seqs;
   limits.max_rows = engine.max_num_batched_tokens;
-  if (demand) {
+  if (demand && !demand->more) {
     limits.max_model_len = std::clamp<std::int64_t>(demand->longest, 1, limits.max_model_len);
     limits.max_sequences = std::clamp<std::int64_t>(demand->sequences, 1, limits.max_sequences);
     limits.max_rows = std::clamp<std::int64_t>(std::max(demand->prompt_tokens, demand->sequences), 1, limits.max_rows);
@@ -30,6 +30,9 @@ std::int64_t useful_blocks(const TransformerLimits& limits, std::int64_t block_s
   const std::int64_t blocks_each = (limits.max_model_len + block_size - 1) / block_size;
   const std::int64_t most = limits.max_sequences * blocks_each;
   if (!demand) return most;
+  // those that follow are taken to be like the first, but for one of the greatest length
+  if (demand->more)
+    return std::min(most, limits.max_sequences * ((demand->longest + block_size - 1) / block_size) + blocks_each);
   return std::min(most,
                   demand->all_tokens / block_size + demand->sequences);  // each sequence wastes less than one block
 }

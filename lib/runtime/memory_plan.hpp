@@ -31,6 +31,7 @@ struct PromptDemand {
   std::int64_t prompt_tokens = 0;  ///< of all of their prompts together
   std::int64_t longest_prompt = 0;
   std::uint64_t answer_bytes = 0;  ///< token ids and log probabilities that rank 0 keeps until they are written
+  bool more = false;               ///< others follow, of any length: these are the first of many
 };
 
 /// What a plan needs to know of the device that runs it.

@@ -142,23 +142,47 @@ void tell_of_a_smaller_cache(const Job& job, Preparation& p, const Log& log) {
 }
 
 // A sequence longer than a cache of the job's own size cannot run; the others can.
-void fail_prompts_beyond_cache(Preparation& p, bool skip) {
+void fail_prompts_beyond_cache(const CacheRoom& room, Preparation& p) {
   std::erase_if(p.requests, [&](const Request& request) {
-    const std::int64_t tokens = request.most_tokens();
-    const std::int64_t window = p.model->spec.lookback();
-    if (blocks_at_once(tokens, p.memory.block_size, window) <= p.memory.kv_blocks) return false;
-    PromptRow& row = p.prompts[static_cast<std::size_t>(request.prompt_index)];
-    row.status = skip ? PromptStatus::skipped : PromptStatus::failed;
-    row.error =
-        fmt::format("the prompt needs {} tokens of KV cache with its answer, the cache holds {} (memory.kv_cache)",
-                    tokens, p.memory.kv_tokens());
-    return true;
+    return !room.holds(request, p.prompts[static_cast<std::size_t>(request.prompt_index)]);
   });
+}
+
+// Whether prompts of any length that may follow find room, as if they were known.
+bool has_room_for_any(const MemoryPlan& memory) { return memory.fits && memory.kv_blocks >= memory.wanted_blocks; }
+
+void read_the_others(const Job& job, Preparation& p, const Log& log) {
+  p.more->read(encoding_terms(job, p), {}, p.prompts, p.requests);
+  p.more->finish(log);
+  p.more.reset();
 }
 
 }  // namespace
 
-PromptDemand demand_of(const std::vector<Request>& requests) {
+CacheRoom::CacheRoom(const Job& job, const Preparation& p)
+    : blocks(p.memory.kv_blocks),
+      block_size(p.memory.block_size),
+      window(p.model->spec.lookback()),
+      skip(job.prompts.on_too_long == TooLong::skip) {}
+
+bool CacheRoom::holds(const Request& request, PromptRow& row) const {
+  const std::int64_t tokens = request.most_tokens();
+  if (blocks_at_once(tokens, block_size, window) <= blocks) return true;
+  row.status = skip ? PromptStatus::skipped : PromptStatus::failed;
+  row.error =
+      fmt::format("the prompt needs {} tokens of KV cache with its answer, the cache holds {} (memory.kv_cache)",
+                  tokens, blocks * block_size);
+  return false;
+}
+
+EncodingTerms encoding_terms(const Job& job, const Preparation& p) {
+  return {.job = job,
+          .generation_config = p.generation_config,
+          .spec = p.model ? &p.model->spec : nullptr,
+          .tokenizer = p.tokenizer ? &*p.tokenizer : nullptr};
+}
+
+PromptDemand demand_of(std::span<const Request> requests) {
   PromptDemand demand;
   for (const Request& request : requests) {
     const auto prompt = static_cast<std::int64_t>(request.token_ids.size());
@@ -198,31 +222,28 @@ void check_parallel(const Job& job, int ranks, const Log& log) {
         ranks);
 }
 
-bool prepare_prompts(const Job& job, Preparation& p, const Log& log, const OnFault& on_fault) {
+bool prepare_prompts(const Job& job, Preparation& p, const Log& log, const OnFault& on_fault,
+                     const ReadingTerms& reading) {
   const Attempt attempt(on_fault);
   bool sound = attempt(Part::model, [&] { read_generation_config(job, p); });
   // a fault of the job itself is told once, not by every row
   sound &= attempt(Part::job, [&] { resolve_sampling({}, job.sampling, p.generation_config); });
-  std::optional<ChatPrompts> chat;
-  std::optional<PromptStream> stream;
-  sound &= attempt(Part::prompts, [&] {
-    chat.emplace(job.prompts, job.model.tokenizer_path());
-    stream.emplace(job.prompts, *chat);
-  });
+  std::unique_ptr<PromptReading> prompts;
+  sound &= attempt(Part::prompts, [&] { prompts = std::make_unique<PromptReading>(job, reading.stopped); });
   const bool has_folder = p.model || job.model.tokenizer || is_folder(job.model.path);
   // a folder without one will do for prompts that are token ids
   const bool has_tokenizer = Tokenizer::is_in(job.model.tokenizer_path());
   if (has_folder && has_tokenizer) sound &= attempt(Part::tokenizer, [&] { load_tokenizer(job, p); });
   collect_eos_ids(p);
   bool lacks_tokenizer = true;
-  if (stream)
+  if (prompts)
     sound &= attempt(Part::prompts, [&] {
-      const EncodingTerms terms{.job = job,
-                                .generation_config = p.generation_config,
-                                .spec = p.model ? &p.model->spec : nullptr,
-                                .tokenizer = p.tokenizer ? &*p.tokenizer : nullptr};
-      lacks_tokenizer = read_all_prompts(*stream, terms, p, log);
-      chat->check();
+      const bool alone = has_tokenizer && prompts->may_go_on_alone();
+      if (prompts->read(encoding_terms(job, p), alone ? reading.first : PartLimit{}, p.prompts, p.requests))
+        p.more = std::move(prompts);
+      else
+        prompts->finish(log);
+      lacks_tokenizer = prompts && prompts->collector().lacks_tokenizer();
     });
   if (!has_folder || has_tokenizer) return sound;
   if (lacks_tokenizer) return attempt(Part::tokenizer, [&] { load_tokenizer(job, p); }) && sound;
@@ -231,11 +252,12 @@ bool prepare_prompts(const Job& job, Preparation& p, const Log& log, const OnFau
 }
 
 Preparation prepare(const Job& job, const std::vector<std::uint64_t>& budgets, Device device, const Log& log,
-                    const OnFault& on_fault) {
+                    const OnFault& on_fault, const ReadingTerms& reading) {
   const Attempt attempt(on_fault);
   Preparation p;
   open_model(job, p, log, attempt);
-  const bool prompts = prepare_prompts(job, p, log, on_fault);
+  const bool prompts = prepare_prompts(job, p, log, on_fault, reading);
+  p.device = device;
   p.engine = job.engine;
   p.kv_cache = job.memory.kv_cache;
   if (!p.model) return p;
@@ -252,12 +274,18 @@ Preparation prepare(const Job& job, const std::vector<std::uint64_t>& budgets, D
                   .demand = prompts ? demand_of(p.requests) : PromptDemand{}};  // unknown: at the least none
   attempt(Part::fit, [&] {
     p.plan = make_sharding_plan(spec, p.model->checkpoint, p.model->claims, ranks, terms.compute_dtype);
+    if (p.more) terms.demand->more = true;
     p.memory = plan_memory(spec, p.plan, terms);
+    if (p.more && !has_room_for_any(p.memory)) {
+      read_the_others(job, p, log);
+      terms.demand = demand_of(p.requests);
+      p.memory = plan_memory(spec, p.plan, terms);
+    }
     if (!p.memory.fits && job.memory.on_no_fit == NoFit::shrink) shrink_to_fit(job, terms, p, log);
     if (!p.memory.fits) p.memory.hint = smallest_change(*p.model, terms, ranks);
     refuse_what_does_not_fit(p.memory);
     tell_of_a_smaller_cache(job, p, log);
-    if (prompts) fail_prompts_beyond_cache(p, job.prompts.on_too_long == TooLong::skip);
+    if (prompts) fail_prompts_beyond_cache(CacheRoom(job, p), p);
   });
   return p;
 }

@@ -51,7 +51,8 @@ void StopTeller::tell() {
 
 StopPhase StoppableList::phase() {
   while (auto letter = mail_ ? mail_->receive() : std::nullopt) hear_stop(*letter, asked_);
-  const StopPhase phase = stop_.phase();
+  list_.look();
+  const StopPhase phase = list_.failed() ? StopPhase::leave : stop_.phase();
   if (phase != StopPhase::go) list_.close();
   return phase;
 }
@@ -79,7 +80,7 @@ std::vector<int> ReplicaLayout::places() const {
   return out;
 }
 
-Dealer::Dealer(Mailbox& mail, std::vector<Request> requests, const std::vector<int>& leaders, std::int64_t ahead,
+Dealer::Dealer(Mailbox& mail, RequestList requests, const std::vector<int>& leaders, std::int64_t ahead,
                double patience, StopPlan& stop, StopSwitch& asked, const EngineEvents& events)
     : mail_(mail),
       list_(std::move(requests)),
@@ -188,7 +189,8 @@ void Dealer::serve() {
 }
 
 StopPhase Dealer::phase() {
-  const StopPhase phase = stop_.phase();
+  list_.look();
+  const StopPhase phase = list_.failed() ? StopPhase::leave : stop_.phase();
   if (phase == phase_) return phase;
   phase_ = phase;
   list_.close();

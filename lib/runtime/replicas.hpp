@@ -33,15 +33,15 @@ class Dealer final : public RequestSource {
  public:
   /// `mail`, `stop` and `events` must stay. Error(communication) from serve() when a replica has said nothing for
   /// `patience` seconds.
-  Dealer(Mailbox& mail, std::vector<Request> requests, const std::vector<int>& leaders, std::int64_t ahead,
-         double patience, StopPlan& stop, StopSwitch& asked, const EngineEvents& events);
+  Dealer(Mailbox& mail, RequestList requests, const std::vector<int>& leaders, std::int64_t ahead, double patience,
+         StopPlan& stop, StopSwitch& asked, const EngineEvents& events);
 
   // for the group of rank 0
   std::vector<Request> take(std::int64_t most) override { return grant(0, most); }
   bool exhausted() const override { return list_.exhausted(); }
   std::int64_t ahead() const override { return ahead_; }
   void wait() override;
-  /// Tells the others when it is no longer `go`.
+  /// Tells the others when it is no longer `go`; takes over requests that have become known.
   StopPhase phase() override;
   /// To be told of what group 0 has done.
   void ended_here() { note_end(0); }
@@ -98,14 +98,17 @@ class StopTeller {
 /// other ranks.
 class StoppableList final : public RequestSource {
  public:
-  StoppableList(std::vector<Request> requests, Mailbox* mail, StopPlan& stop, StopSwitch& asked)
+  StoppableList(RequestList requests, Mailbox* mail, StopPlan& stop, StopSwitch& asked)
       : list_(std::move(requests)), mail_(mail), stop_(stop), asked_(asked) {}
   std::vector<Request> take(std::int64_t most) override { return list_.take(most); }
   bool exhausted() const override { return list_.exhausted(); }
   std::int64_t ahead() const override { return list_.ahead(); }
   StopPhase phase() override;
+  void wait() override { list_.look(kPatience); }
 
  private:
+  static constexpr std::chrono::milliseconds kPatience{20};
+
   RequestList list_;
   Mailbox* mail_;
   StopPlan& stop_;

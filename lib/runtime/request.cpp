@@ -14,6 +14,10 @@ std::int64_t work(const Request& request) {
   return request.most_new_tokens + static_cast<std::int64_t>(request.token_ids.size()) / kTokensPerStep;
 }
 
+bool is_after(const Request& a, const Request& b) {
+  return std::pair(-work(a), a.prompt_index) > std::pair(-work(b), b.prompt_index);
+}
+
 void put(ByteWriter& to, const OptionalInt& value) {
   to.put(value.has_value());
   to.put(value.value_or(0));
@@ -130,21 +134,36 @@ std::int64_t samples_of(std::span<const Request> requests) {
                          [](std::int64_t sum, const Request& r) { return sum + r.samples(); });
 }
 
-RequestList::RequestList(std::vector<Request> requests) : requests_(std::move(requests)), left_(samples_of(requests_)) {
-  // in place: a stable sort would take the memory of all requests once more
-  std::ranges::sort(requests_, [](const Request& a, const Request& b) {
-    return std::pair(-work(a), a.prompt_index) < std::pair(-work(b), b.prompt_index);
-  });
+RequestList::RequestList(std::vector<Request> requests, LateRequests* late)
+    : requests_(std::move(requests)), late_(late), left_(samples_of(requests_)) {
+  std::ranges::make_heap(requests_, is_after);
+}
+
+void RequestList::look(std::chrono::milliseconds patience) {
+  if (closed_ || !late_ || late_->ended() || late_->failed()) return;
+  for (Request& request : late_->take(requests_.empty() ? patience : std::chrono::milliseconds{0})) {
+    left_ += request.samples();
+    requests_.push_back(std::move(request));
+    std::ranges::push_heap(requests_, is_after);
+  }
 }
 
 std::vector<Request> RequestList::take(std::int64_t most) {
   std::vector<Request> out;
-  while (most > 0 && !exhausted()) {
-    most -= requests_[next_].samples();
-    left_ -= requests_[next_].samples();
-    out.push_back(std::move(requests_[next_++]));
+  while (most > 0 && !requests_.empty()) {
+    std::ranges::pop_heap(requests_, is_after);
+    most -= requests_.back().samples();
+    left_ -= requests_.back().samples();
+    out.push_back(std::move(requests_.back()));
+    requests_.pop_back();
   }
   return out;
+}
+
+void RequestList::close() noexcept {
+  requests_.clear();
+  left_ = 0;
+  closed_ = true;
 }
 
 }  // namespace tpinfer

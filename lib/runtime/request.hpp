@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -56,27 +57,42 @@ class RequestSource {
   virtual void wait() {}
 };
 
-/// All requests of a job, longest first, so that the end of the job is not one long answer alone. Equal ones keep
-/// their order.
+/// Requests that become known while others run.
+class LateRequests {
+ public:
+  virtual ~LateRequests() = default;
+  /// Some that have become known, in their order; waits for `patience` at most while there are none.
+  virtual std::vector<Request> take(std::chrono::milliseconds patience) = 0;
+  /// take() will never give any more.
+  virtual bool ended() const = 0;
+  /// It will not because of a fault, for which the job is to end.
+  virtual bool failed() const = 0;
+};
+
+/// All requests of a job, longest first as far as they are known, so that the end of the job is not one long answer
+/// alone. Equal ones keep their order.
 class RequestList final : public RequestSource {
  public:
-  explicit RequestList(std::vector<Request> requests);
+  /// `late` (may be null) must stay.
+  explicit RequestList(std::vector<Request> requests, LateRequests* late = nullptr);
   std::vector<Request> take(std::int64_t most) override;
-  bool exhausted() const override { return next_ == requests_.size(); }
+  bool exhausted() const override { return requests_.empty() && (closed_ || !late_ || late_->ended()); }
   std::int64_t ahead() const override { return kAhead; }
   std::int64_t left() const noexcept { return left_; }  ///< samples
+  /// Takes over what has become known; while there is nothing at all, waits for it up to `patience`.
+  void look(std::chrono::milliseconds patience = std::chrono::milliseconds{0});
+  /// Others should have come, and cannot.
+  bool failed() const { return late_ && late_->failed(); }
   /// Gives nothing more.
-  void close() noexcept {
-    next_ = requests_.size();
-    left_ = 0;
-  }
+  void close() noexcept;
 
  private:
   static constexpr std::int64_t kAhead = 64;  // enough to look for those that can share a prefix
 
-  std::vector<Request> requests_;
-  std::size_t next_ = 0;
+  std::vector<Request> requests_;  ///< a heap, the next one in front
+  LateRequests* late_;
   std::int64_t left_ = 0;
+  bool closed_ = false;
 };
 
 }  // namespace tpinfer

@@ -7,6 +7,8 @@
 #include <random>
 #include <set>
 
+#include "runtime/drip.hpp"
+
 namespace tpinfer {
 namespace {
 
@@ -116,6 +118,63 @@ TEST(Replicas, LongestWorkComesFirst) {
   EXPECT_EQ(order, (std::vector<std::int64_t>{2, 3, 0, 1}));
 }
 
+TEST(Replicas, LateRequestsTakeTheirPlaceByLength) {
+  auto all = requests(6);
+  all[3].most_new_tokens = 50;
+  all[4].most_new_tokens = 2;
+  all[5].most_new_tokens = 50;
+  Drip drip;
+  StopSwitch asked;
+  StopPlan stop(asked, std::nullopt, 60);
+  StoppableList source(RequestList({all[0], all[1]}, &drip), nullptr, stop, asked);
+  EXPECT_EQ(source.take(1)[0].prompt_index, 0);
+  drip.come.assign(all.begin() + 2, all.end());
+  EXPECT_EQ(source.phase(), StopPhase::go);
+  drip.over = true;
+  std::vector<std::int64_t> order;
+  for (const Request& r : source.take(9)) order.push_back(r.prompt_index);
+  EXPECT_EQ(order, (std::vector<std::int64_t>{3, 5, 1, 2, 4}));
+  EXPECT_TRUE(source.exhausted());
+}
+
+TEST(Replicas, AListWaitsForThoseThatMayCome) {
+  Drip drip;
+  StopSwitch asked;
+  StopPlan stop(asked, std::nullopt, 60);
+  StoppableList source(RequestList(requests(1), &drip), nullptr, stop, asked);
+  source.phase();
+  EXPECT_EQ(drip.waits.back().count(), 0) << "there is something to do";
+  source.take(1);
+  EXPECT_FALSE(source.exhausted());
+  source.phase();
+  EXPECT_EQ(drip.waits.back().count(), 0) << "a step must not wait";
+  source.wait();
+  EXPECT_GT(drip.waits.back().count(), 0) << "nothing to do: no busy loop";
+  drip.over = true;
+  EXPECT_TRUE(source.exhausted());
+}
+
+TEST(Replicas, ALateFaultEndsTheJobAndAStopForgetsWhatIsToCome) {
+  StopSwitch asked;
+  StopPlan stop(asked, std::nullopt, 60);
+  Drip drip;
+  StoppableList source(RequestList(requests(5), &drip), nullptr, stop, asked);
+  EXPECT_EQ(source.phase(), StopPhase::go);
+  drip.broken = true;
+  EXPECT_EQ(source.phase(), StopPhase::leave);
+  EXPECT_TRUE(source.take(9).empty());
+  EXPECT_TRUE(source.exhausted());
+  Drip other;
+  StoppableList stopped(RequestList(requests(5), &other), nullptr, stop, asked);
+  asked.ask(StopSwitch::Asked::gently);
+  EXPECT_EQ(stopped.phase(), StopPhase::close);
+  for (const Request& r : requests(3)) other.come.push_back(r);
+  stopped.phase();
+  stopped.wait();
+  EXPECT_TRUE(stopped.take(9).empty());
+  EXPECT_TRUE(stopped.exhausted()) << "what was not read is left to the next attempt";
+}
+
 // A replica as simulated by its source: runs up to `slots` samples, each for a number of turns.
 struct Runner {
   RequestSource* source;
@@ -161,7 +220,12 @@ TEST(Replicas, PromptsGoToThoseThatAreFreeAndEachIsAnsweredOnce) {
     LocalMailbox first(post, 0);
     StopSwitch asked;
     StopPlan stop(asked, std::nullopt, 60);
-    Dealer dealer(first, requests(prompts), leaders, replica_ahead(slots), 60, stop, asked, events);
+    // of every other job some prompts become known late
+    Drip drip;
+    std::vector<Request> known = requests(prompts);
+    std::deque<Request> late;
+    for (; seed % 2 == 1 && std::ssize(known) > prompts / 3; known.pop_back()) late.push_front(known.back());
+    Dealer dealer(first, RequestList(std::move(known), &drip), leaders, replica_ahead(slots), 60, stop, asked, events);
     std::deque<LocalMailbox> boxes;
     std::deque<ReplicaSource> sources;
     std::deque<EngineEvents> tell;
@@ -175,6 +239,11 @@ TEST(Replicas, PromptsGoToThoseThatAreFreeAndEachIsAnsweredOnce) {
     std::vector<bool> over(count, false);
     // the first replica is slow: its prompts take ten times as long
     for (int turn = 0; turn < 10000 && std::ranges::count(over, false) > 0; ++turn) {
+      for (auto drops = random() % 3; drops > 0 && !late.empty(); --drops) {
+        drip.come.push_back(std::move(late.front()));
+        late.pop_front();
+      }
+      drip.over = late.empty();
       for (std::size_t r = 0; r < count; ++r) {
         if (over[r]) continue;
         for (const Request& request : runners[r].turn([&](const Request&) { return r == 0 ? 20 : 2; })) {
@@ -211,7 +280,7 @@ TEST(Replicas, ReplicaThatIsSilentIsNamed) {
   const EngineEvents events{.answer = {}, .failed = {}, .scored = {}, .step = [](const StepRow&) {}};
   StopSwitch asked;
   StopPlan stop(asked, std::nullopt, 60);
-  Dealer dealer(mail, requests(4), {0, 3}, 0, 0.0, stop, asked, events);
+  Dealer dealer(mail, RequestList(requests(4)), {0, 3}, 0, 0.0, stop, asked, events);
   try {
     dealer.serve();
     FAIL() << "nobody missed the replica";
@@ -230,7 +299,7 @@ TEST(Replicas, AWishToStopReachesAllOfThem) {
     const EngineEvents events{.answer = {}, .failed = {}, .scored = {}, .step = [](const StepRow&) {}};
     StopSwitch asked;
     StopPlan stop(asked, std::nullopt, 60);
-    Dealer dealer(first, requests(100), {0, 2}, 4, 60, stop, asked, events);
+    Dealer dealer(first, RequestList(requests(100)), {0, 2}, 4, 60, stop, asked, events);
     ReplicaSource source(second, 4);
     EXPECT_EQ(dealer.take(3).size(), 3U);
     source.take(2);
