@@ -45,7 +45,23 @@ class Runs:
         self.place = pathlib.Path(tempfile.mkdtemp())
         self.end = time.monotonic() + float(os.environ.get("SECONDS_LEFT", "330"))
         self.rows = []
-        self.probe = json.loads(subprocess.run([self.programs / "gpu_probe"], capture_output=True, text=True, check=True, timeout=60).stdout)
+        self.probe = self.ask_probe()
+
+    def ask_probe(self):
+        """-> its figures; none where it does not run, as without the cuBLASLt that it was built with."""
+        try:
+            r = subprocess.run([self.programs / "gpu_probe"], capture_output=True, text=True, timeout=60)
+            if r.returncode == 0:
+                return json.loads(r.stdout)
+            reason = (r.stderr.strip().splitlines() or [f"exit {r.returncode}"])[-1]
+        except (OSError, subprocess.TimeoutExpired, json.JSONDecodeError) as e:
+            reason = str(e)
+        self.note("probe", "not measured", reason)
+        return None
+
+    def beside(self, text, probed):
+        """`text`, filled with what probed() makes of the probe's figures."""
+        return text.format(probed(self.probe)) if self.probe else "no probe"
 
     def note(self, *row):
         self.rows.append(row)
@@ -80,7 +96,7 @@ class Runs:
             self.note(name, "not measured", got)
             return None
         tokens, seconds = got
-        self.note(name, f"{tokens / seconds:.0f} tok/s", f"{floor_seconds(self.probe, config, sequences, prompt, new, experts) / seconds:.2f} of the floor")
+        self.note(name, f"{tokens / seconds:.0f} tok/s", self.beside("{:.2f} of the floor", lambda p: floor_seconds(p, config, sequences, prompt, new, experts) / seconds))
         return tokens / seconds
 
     def tpinfer(self, *words):
@@ -111,7 +127,7 @@ class Runs:
         if isinstance(got, str):
             return self.note("load, file in memory", "not measured", got)
         seconds = self.tpinfer("show", str(self.place / "a.h5"), "--json", "--stats")["stats"]["ranks"][0]["load_seconds"]
-        self.note("load, file in memory", f"{sum(sizes) / seconds / 1e9:.1f} GB/s", f"{sum(sizes) / seconds / self.probe['upload_bytes_per_s']:.2f} of the upload rate")
+        self.note("load, file in memory", f"{sum(sizes) / seconds / 1e9:.1f} GB/s", self.beside("{:.2f} of the upload rate", lambda p: sum(sizes) / seconds / p["upload_bytes_per_s"]))
 
     def write(self, file):
         with open(file, "w") as f:
@@ -122,20 +138,19 @@ class Runs:
 
 def main():
     runs = Runs(sys.argv[1])
-    probe = runs.probe
-    runs.note("GPU", probe["gpu"], "")
-    runs.note("copy, bytes read and written", f"{probe['copy_bytes_per_s'] / 1e9:.0f} GB/s", "")
-    runs.note("read", f"{probe['read_bytes_per_s'] / 1e9:.0f} GB/s", "")
-    runs.note("host to device, pinned", f"{probe['upload_bytes_per_s'] / 1e9:.1f} GB/s", "")
-    runs.note("bf16 products 8192^3, random data", f"{probe['bf16_flop_per_s'] / 1e12:.0f} TFLOP/s", "")
+    if probe := runs.probe:
+        runs.note("GPU", probe["gpu"], "")
+        runs.note("copy, bytes read and written", f"{probe['copy_bytes_per_s'] / 1e9:.0f} GB/s", "")
+        runs.note("read", f"{probe['read_bytes_per_s'] / 1e9:.0f} GB/s", "")
+        runs.note("host to device, pinned", f"{probe['upload_bytes_per_s'] / 1e9:.1f} GB/s", "")
+        runs.note("bf16 products 8192^3, random data", f"{probe['bf16_flop_per_s'] / 1e12:.0f} TFLOP/s", "")
     try:
-        for sequences in (1, 16, 64, 256):
-            runs.measure(f"8 B, decode, {sequences} sequences", DENSE, sequences, 16, 128)
+        decode = {n: runs.measure(f"8 B, decode, {n} sequences", DENSE, n, 16, 128) for n in (1, 16, 64, 256)}
         runs.measure("8 B, job of 256 x 128/128", DENSE, 256, 128, 128)
-        graphs = runs.measure("8 B, decode, 1 sequence, graphs", DENSE, 1, 16, 128)
-        without = runs.measure("8 B, decode, 1 sequence, no graphs", DENSE, 1, 16, 128, env={"TPINFER_CUDA_GRAPHS": "0"})
-        if graphs and without:
-            runs.note("graphs against none", f"{graphs / without:.2f}", "")
+        for sequences, variable, what in ((1, "TPINFER_CUDA_GRAPHS", "graphs"), (64, "TPINFER_CUDA_AHEAD", "preparing ahead")):
+            without = runs.measure(f"8 B, decode, {sequences} sequences, without {what}", DENSE, sequences, 16, 128, env={variable: "0"})
+            if decode[sequences] and without:
+                runs.note(f"{what} against none", f"{decode[sequences] / without:.2f}", "")
         for mode in ("batch", "full", "off"):
             runs.measure(f"8 B, decode, 16 sequences, reproducible: {mode}", DENSE, 16, 16, 128, reproducible=mode)
         runs.measure("mixture, 2 of 8 experts, decode, 1 sequence", MIXTURE, 1, 16, 128, experts=2)
