@@ -16,7 +16,7 @@ ExitCode code_of(const std::exception& e) noexcept {
 std::string painted_fault(std::string_view line, const Paint& paint) {
   constexpr std::string_view kWord = ": error: ";
   const std::size_t at = line.find(kWord);
-  if (at == std::string_view::npos) return std::string(line);
+  if (at == std::string_view::npos) return fmt::format("tpinfer: {} {}", paint.error("error:"), line);
   return fmt::format("{}: {} {}", line.substr(0, at), paint.error("error:"), line.substr(at + kWord.size()));
 }
 
