@@ -11,7 +11,7 @@ import xml.etree.ElementTree as ElementTree
 
 BENCH = pathlib.Path(__file__).resolve().parents[1] / "bench"
 sys.path.insert(0, str(BENCH))
-from comparison import results, tables, targets, work  # noqa: E402
+from comparison import bench, curves, results, storage, tables, targets, work  # noqa: E402
 
 PROBE = {"read_gbs_2": 30.0, "bf16_gflops_2": 170.0, "fp32_gflops_2": 300.0}
 MODEL = "tinyllama-1.1b"
@@ -98,6 +98,41 @@ class Figures(unittest.TestCase):
         lines = [line_of("tpinfer-1", "decode1", 0.80, 0), line_of("tpinfer-1-off", "decode1", 0.88, 0)]
         self.assertAlmostEqual(off.values(results.Results(lines))[0], 1.1, places=9)
         self.assertFalse(off.met(1.1))
+
+
+class Measuring(unittest.TestCase):
+    """What reads result files, on made-up steps."""
+
+    def test_staggered(self):
+        prompts = curves.staggered((1, 3, 8), 100)
+        live = [sum(new > i for _, new in prompts) for i in range(1, max(new for _, new in prompts))]
+        self.assertEqual(live, [8] * curves.STEPS + [3] * curves.STEPS + [1] * curves.STEPS)
+
+    def test_steps(self):
+        job = bench.Job.__new__(bench.Job)
+        job.steps = {"t": [1.0, 1.5, 2.0, 2.7, 3.0], "sequences": [4, 4, 4, 4, 2], "tokens": [64, 4, 4, 4, 2]}
+        self.assertAlmostEqual(job.step_seconds(4), 0.5)
+        self.assertAlmostEqual(job.step_seconds(2), 0.3)
+        self.assertIsNone(job.step_seconds(64))
+
+    def test_sequences(self):
+        job = bench.Job.__new__(bench.Job)
+        job.answers = {"t_queued": [1.0, 1.0], "t_first_token": [6.0, 3.0], "t_finished": [8.0, 5.0]}
+        job.steps = {"t": [2.0, 3.0, 3.5, 4.0, 5.0, 5.5, 6.0, 7.0, 8.0]}
+        self.assertEqual(job.sequences(), [(2.0, 0.5), (1.0, 1.0)])
+
+    def test_storage(self):
+        with tempfile.TemporaryDirectory() as folder:
+            files = [pathlib.Path(folder) / name for name in "ab"]
+            files[0].write_bytes(bytes(storage.PIECE + 12345))
+            files[1].write_bytes(bytes(777))
+            rates = storage.copy_rates(files)
+            self.assertEqual(sorted(rates), ["fresh", "touched"])
+            self.assertGreater(min(rates.values()), 0)
+            try:
+                self.assertGreater(storage.direct_rate(files, 2), 0)
+            except OSError as e:  # some file systems have no such reads
+                print(f"no O_DIRECT here: {e}")
 
 
 class Programs(unittest.TestCase):

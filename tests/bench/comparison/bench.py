@@ -52,7 +52,7 @@ class Job:
         """(seconds to the first token, median seconds of a later one) of the answers of a job with one sequence at a
         time, as they were run."""
         rows = sorted(zip(self.answers["t_first_token"], self.answers["t_finished"]))
-        begins, t = [self.answers["t_queued"].min(), *(end for _, end in rows)], self.steps["t"]
+        begins, t = [min(self.answers["t_queued"]), *(end for _, end in rows)], self.steps["t"]
         found = []
         for begin, (first, end) in zip(begins, rows):
             inside = [at for at in t if first - 1e-3 < at < end + 1e-3]

@@ -26,7 +26,8 @@ def built(bench, name):
 
 
 def load(bench):
-    """Loading, cold against reading the file past the cache and warm against copying it out of the cache."""
+    """Loading, cold against reading the file past the cache and warm against copying it out of the cache; the memory was
+    used just before, so that the host of a virtual machine need not find it."""
     for name in bench.model_names():
         files = sorted(bench.model(name).glob("*.safetensors"))
         size = sum(f.stat().st_size for f in files)
@@ -42,17 +43,20 @@ def measure_load(bench, name, files, size, ranks, kind):
     def job():
         if kind == "cold":
             bench.common.drop_cache()
+        storage.back_memory(size + size // 4)
         return bench.job(bench.model(name), [([5], 1)], ranks)
 
     if kind == "warm":
         storage.copy_rates(files)  # the files are in the cache now
-    before = storage.direct_rate(files) if kind == "cold" else storage.copy_rates(files)["touched"]
+    rates = (lambda: {"O_DIRECT": storage.direct_rate(files)}) if kind == "cold" else (lambda: storage.copy_rates(files))
+    before = rates()
     done, measured = bench.beside(job)
-    after = storage.direct_rate(files) if kind == "cold" else storage.copy_rates(files)["touched"]
+    after = rates()
+    best = {f"{name} GB/s": max(value, after[name]) for name, value in before.items()}
     seconds = float(done.weights["load_seconds"].max())
-    beside, rate = max(before, after), size / seconds / 1e9
+    beside, rate = max(best.values()), size / seconds / 1e9  # of copies: to memory that was used before, the faster kind
     suffix = "" if ranks == 1 else f", {ranks} ranks"
-    detail = {"GB/s": rate, "beside GB/s": beside, "seconds": seconds, "GB": size / 1e9}
+    detail = {"GB/s": rate, **best, "seconds": seconds, "GB": size / 1e9}
     bench.metric(f"load {kind} / {'O_DIRECT' if kind == 'cold' else 'copy'}{suffix}", rate / beside, "", detail, measured, name)
     if kind == "warm":
         owned = max(float(o) / float(p) for o, p in zip(done.weights["bytes_owned"], done.weights["bytes_planned"]))

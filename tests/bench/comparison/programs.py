@@ -84,14 +84,20 @@ def say(text):
     print(f"[{time.strftime('%H:%M:%S')}] {text}", file=sys.stderr, flush=True)
 
 
+def this_machine():
+    with open("/proc/cpuinfo") as f:
+        name = next((line.split(":", 1)[1].strip() for line in f if line.startswith("model name")), "processor without a name")
+    return f"{name}, {os.cpu_count()} cores"
+
+
 class Writer:
     """Appends lines to the results, each with the round that it belongs to."""
 
     def __init__(self, path, first_round):
-        self.path, self.round = path, first_round
+        self.path, self.round, self.machine = path, first_round, this_machine()
 
     def add(self, line):
-        line = {**line, "round": self.round, "taken": time.strftime("%Y-%m-%dT%H:%M:%S")}
+        line = {**line, "round": self.round, "machine": self.machine, "taken": time.strftime("%Y-%m-%dT%H:%M:%S")}
         with open(self.path, "a") as f:
             f.write(json.dumps(line) + "\n")
         if line.get("other_load", 0) > 0.5:

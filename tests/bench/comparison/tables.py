@@ -117,6 +117,10 @@ def notes(found):
     if any("work" in line for line in lines):
         out.append("Floor: of each pass the longer of weight bytes / read rate and operations / compute rate, of the better probe beside it. "
                    "With loading: of tpinfer the whole mpirun by the clock, of others load and answers, without their start and imports.")
+    taken = sorted(line["taken"] for line in lines if line.get("taken"))
+    if taken:
+        machines = sorted({line["machine"] for line in lines if line.get("machine")})
+        out.append(f"Taken {taken[0]} to {taken[-1]} on: {'; '.join(machines)}.")
     versions = sorted({f"{line['version']}" for some in found.cases.values() for line in some if line.get("version")})
     return out + (["Versions: " + "; ".join(versions)] if versions else [])
 
