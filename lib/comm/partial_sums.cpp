@@ -15,16 +15,17 @@ namespace {
 constexpr std::int64_t kBlock = 512;           // sums in progress, in the first-level cache
 constexpr std::int64_t kWorthDividing = 8192;  // elements for which waking other threads pays
 
-TPINFER_VECTOR_CLONES void add_two(const double* a, const double* b, std::int64_t count, double* sums) {
+TPINFER_VECTOR_CLONES("avx2", "default")
+void add_two(const double* a, const double* b, std::int64_t count, double* sums) {
   for (std::int64_t i = 0; i < count; ++i) sums[i] = a[i] + b[i];
 }
 
-TPINFER_VECTOR_CLONES void add_two(const float* a, const float* b, std::int64_t count, float* sums) {
+TPINFER_VECTOR_CLONES("avx2", "default") void add_two(const float* a, const float* b, std::int64_t count, float* sums) {
   for (std::int64_t i = 0; i < count; ++i) sums[i] = a[i] + b[i];
 }
 
 // Whether any value has at least the magnitude of kExactLimit is known from all together, how many is rarely asked.
-TPINFER_VECTOR_CLONES bool to_float(const double* sums, std::int64_t count, float* out) {
+TPINFER_VECTOR_CLONES("avx2", "default") bool to_float(const double* sums, std::int64_t count, float* out) {
   std::int64_t any = 0;
   for (std::int64_t i = 0; i < count; ++i) {
     out[i] = static_cast<float>(sums[i]);

@@ -70,7 +70,7 @@ double sum_of(const std::array<double, kLanes>& lanes) noexcept {
 }
 
 // The clones take plain pointers: functions of the library that are not inlined must not be built for one of them.
-TPINFER_VECTOR_CLONES bool find_maximum(const float* row, std::size_t count, float* highest) {
+TPINFER_VECTOR_CLONES("avx2", "default") bool find_maximum(const float* row, std::size_t count, float* highest) {
   float best[kLanes];
   std::int32_t bad[kLanes];
   for (std::size_t j = 0; j < kLanes; ++j) {
@@ -99,7 +99,8 @@ TPINFER_VECTOR_CLONES bool find_maximum(const float* row, std::size_t count, flo
   return any == 0;
 }
 
-TPINFER_VECTOR_CLONES void add_exponentials(const float* row, std::size_t count, float best, double* sums) {
+TPINFER_VECTOR_CLONES("avx2", "default")
+void add_exponentials(const float* row, std::size_t count, float best, double* sums) {
   std::size_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
     float e[kLanes];
@@ -109,7 +110,7 @@ TPINFER_VECTOR_CLONES void add_exponentials(const float* row, std::size_t count,
   for (std::size_t j = 0; i + j < count; ++j) sums[j] += static_cast<double>(exp_negative(row[i + j] - best));
 }
 
-TPINFER_VECTOR_CLONES void exponentials(double* values, std::size_t count, double* sums) {
+TPINFER_VECTOR_CLONES("avx2", "default") void exponentials(double* values, std::size_t count, double* sums) {
   std::size_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
     for (std::size_t j = 0; j < kLanes; ++j) values[i + j] = exp_negative(values[i + j]);
@@ -121,15 +122,15 @@ TPINFER_VECTOR_CLONES void exponentials(double* values, std::size_t count, doubl
   }
 }
 
-TPINFER_VECTOR_CLONES void divide_floats(float* row, std::size_t count, double divisor) {
+TPINFER_VECTOR_CLONES("avx2", "default") void divide_floats(float* row, std::size_t count, double divisor) {
   for (std::size_t i = 0; i < count; ++i) row[i] = static_cast<float>(static_cast<double>(row[i]) / divisor);
 }
 
-TPINFER_VECTOR_CLONES void divide_doubles(double* values, std::size_t count, double divisor) {
+TPINFER_VECTOR_CLONES("avx2", "default") void divide_doubles(double* values, std::size_t count, double divisor) {
   for (std::size_t i = 0; i < count; ++i) values[i] /= divisor;
 }
 
-TPINFER_VECTOR_CLONES void ban(float* row, const std::uint8_t* known, std::size_t count) {
+TPINFER_VECTOR_CLONES("avx2", "default") void ban(float* row, const std::uint8_t* known, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) row[i] = known[i] == 0 ? -kInfinity : row[i];
 }
 

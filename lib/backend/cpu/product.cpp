@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/error.hpp"
+#include "core/vector_clones.hpp"
 
 namespace tpinfer {
 namespace {
@@ -26,9 +27,7 @@ Chunking chunking_for(const MatmulKernel& kernel, std::int64_t rows, const Parti
   return out.totals != nullptr ? Chunking::exact : Chunking::plain;
 }
 
-#if defined(__x86_64__)
-[[gnu::target_clones("avx512f", "avx2", "default")]]
-#endif
+TPINFER_VECTOR_CLONES("avx512f", "avx2", "default")
 void widen_row(const std::uint16_t* halves, std::int64_t count, float* floats) {
   for (std::int64_t k = 0; k < count; ++k) floats[k] = bfloat16_to_float(halves[k]);
 }
