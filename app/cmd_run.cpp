@@ -1,7 +1,6 @@
 #include "app/cmd_run.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <numeric>
@@ -13,9 +12,9 @@
 #include "app/environment.hpp"
 #include "app/job_record.hpp"
 #include "app/phase_log.hpp"
+#include "app/run_facts.hpp"
 #include "app/run_report.hpp"
 #include "app/run_setup.hpp"
-#include "build_facts.hpp"
 #include "core/units.hpp"
 #include "memory/machine_memory.hpp"
 #include "output/rank_row.hpp"
@@ -23,7 +22,6 @@
 #include "runtime/preparation.hpp"
 #include "runtime/rank_worker.hpp"
 #include "runtime/result_builder.hpp"
-#include "shard/cuts.hpp"
 
 namespace tpinfer {
 namespace {
@@ -70,7 +68,7 @@ class JobRun {
     phases_.time("comparing what ranks share", [this] { compare_replicated(); });
     phases_.time("making cache and buffers", [this] { build(); });
     phases_.time("answering", [this] { generate(); });
-    if (const EngineTimes& times = worker_->times(); times.steps > 0)
+    if (const EngineTimes& times = worker_->times(); setup_.gpu && times.steps > 0)
       phases_.tell(fmt::format("{} of {} steps were prepared while the one before ran", times.prepared, times.steps));
     return phases_.time("gathering and writing the result", [this] { return finish(); });
   }
@@ -322,24 +320,12 @@ class JobRun {
   }
 
   RunFacts facts() const {
-    char host[256] = {};
-    ::gethostname(host, sizeof host - 1);
-    const Reproducible asked = job_->engine.reproducible;
-    const bool full = is_reproducible_count(setup_.plan.ranks) && setup_.partials == DType::float64 &&
-                      asked != Reproducible::batch && inexact_sums_ == 0;
-    return {.created = created_,
-            .command = options_.command,
-            .tpinfer_version = kVersion,
-            .git_commit = kGitCommit,
-            .hostname = host,
-            .mpi_library = mpi_library_version(),
-            .slurm_job_id = environment("SLURM_JOB_ID"),
-            .kernel_set = std::string(kernel_set_name(setup_.kernel_set)),
-            .plan_digest = digest_,
-            .reproducible = asked == Reproducible::off ? "off"
-                            : full                     ? "full"
-                                                       : "batch",
-            .tp_ranks = layout_.places()};
+    RunFacts facts = run_facts(setup_, job_->engine.reproducible, inexact_sums_ == 0);
+    facts.created = created_;
+    facts.command = options_.command;
+    facts.plan_digest = digest_;
+    facts.tp_ranks = layout_.places();
+    return facts;
   }
 
   const RunOptions& options_;

@@ -36,9 +36,7 @@ bool is_model_path_alias(std::string_view key) { return canonical_key("model", k
 void move_into_model(Node& root, std::size_t index) {
   Node::Entry entry = std::move(root.entries[index]);
   root.entries.erase(root.entries.begin() + static_cast<std::ptrdiff_t>(index));
-  if (!root.find("model"))
-    root.entries.push_back(
-        {"model", entry.place, Node{.kind = Node::Kind::mapping, .place = entry.place, .entries = {}}});
+  if (!root.find("model")) root.entries.push_back({"model", entry.place, Node::mapping_at(entry.place)});
   Node& model = root.find("model")->value;
   if (model.is_null()) model.kind = Node::Kind::mapping;
   model.entries.push_back(std::move(entry));  // still under its alias
@@ -54,7 +52,7 @@ void use_canonical_keys(Node& root, Problems& problems) {
   if (!root.is_mapping()) return;
   if (auto* model = root.find("model"); model && model->value.is_scalar()) {
     Node path = std::move(model->value);
-    model->value = Node{.kind = Node::Kind::mapping, .place = path.place, .entries = {}};
+    model->value = Node::mapping_at(path.place);
     model->value.entries.push_back({"path", model->place, std::move(path)});
   }
   const auto* model = root.find("model");

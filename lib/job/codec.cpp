@@ -216,7 +216,7 @@ bool LogitBiasMap::read(ReadContext& c, const Node& node, LogitBias& out) const 
     std::int64_t id = 0;
     double value = 0;
     c.key = key;
-    const Node id_node{.kind = Node::Kind::scalar, .place = entry.place, .text = entry.key, .entries = {}};
+    const Node id_node = Node::scalar_at(entry.place, entry.key);
     good = Int{}.read(c, id_node, id) && good;
     c.key = key + "." + entry.key;
     good = Real{}.read(c, entry.value, value) && good;

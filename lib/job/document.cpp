@@ -31,18 +31,18 @@ class Builder final : public YAML::EventHandler {
   void OnDocumentEnd() override {}
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     refuse_anchor(mark, anchor);
-    place_node({.kind = Node::Kind::null, .place = at(mark), .entries = {}});
+    place_node(Node::null_at(at(mark)));
   }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     refuse_anchor(mark, anchor);
-    place_node({.kind = Node::Kind::null, .place = at(mark), .entries = {}});
+    place_node(Node::null_at(at(mark)));
   }
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
     refuse_anchor(mark, anchor);
     const bool text = tag == "!" || tag == "tag:yaml.org,2002:str";
     if (!text) refuse_tag(mark, tag);
-    place_node({.kind = Node::Kind::scalar, .place = at(mark), .text = value, .quoted = text, .entries = {}});
+    place_node(Node::scalar_at(at(mark), value, text));
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                        YAML::EmitterStyle::value) override {
@@ -225,7 +225,7 @@ std::optional<Node> parse_events(const std::string& text, int source, Problems& 
   try {
     std::istringstream stream(text);
     YAML::Parser parser(stream);
-    if (!parser.HandleNextDocument(builder)) return Node{.place = {source, 0, 0}, .entries = {}};
+    if (!parser.HandleNextDocument(builder)) return Node::null_at({source, 0, 0});
     Node root = builder.take_root();
     Builder rest(source, problems);
     if (parser.HandleNextDocument(rest)) {
@@ -269,7 +269,7 @@ std::optional<Node> parse_document(const std::string& text, bool json, int sourc
 }
 
 Node node_from_json(const Json& json, const Place& place) {
-  Node node{.place = place, .entries = {}};
+  Node node = Node::null_at(place);
   if (json.is_object()) {
     node.kind = Node::Kind::mapping;
     for (const auto& [key, value] : json.items()) node.entries.push_back({key, place, node_from_json(value, place)});

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/json.hpp"
@@ -24,6 +25,10 @@ struct Node {
   std::vector<Node> items = {};  // of a sequence
   std::vector<Entry> entries;    // of a mapping, in order, keys distinct (an Entry is not complete here: no {})
 
+  static Node null_at(const Place& place);
+  static Node mapping_at(const Place& place);
+  static Node scalar_at(const Place& place, std::string text, bool quoted = false);
+
   bool is_null() const noexcept { return kind == Kind::null; }
   bool is_scalar() const noexcept { return kind == Kind::scalar; }
   bool is_sequence() const noexcept { return kind == Kind::sequence; }
@@ -38,6 +43,12 @@ struct Node::Entry {
   Place place;  // of the key
   Node value;
 };
+
+inline Node Node::null_at(const Place& place) { return {.kind = Kind::null, .place = place, .entries = {}}; }
+inline Node Node::mapping_at(const Place& place) { return {.kind = Kind::mapping, .place = place, .entries = {}}; }
+inline Node Node::scalar_at(const Place& place, std::string text, bool quoted) {
+  return {.kind = Kind::scalar, .place = place, .text = std::move(text), .quoted = quoted, .entries = {}};
+}
 
 struct DocumentLimits {
   static constexpr std::size_t kMaxBytes = std::size_t{1} << 20;

@@ -27,7 +27,7 @@ class Assembler {
     auto root = parse_document(normal, name.ends_with(".json"), source, problems_);
     if (!root) {
       broken_ = true;
-      return Node{.kind = Node::Kind::mapping, .place = {source, 0, 0}, .entries = {}};
+      return Node::mapping_at({source, 0, 0});
     }
     if (root->is_null() && chain_.empty())
       problems_.add(root->place, {},
@@ -36,7 +36,7 @@ class Assembler {
       problems_.add(root->place, {}, fmt::format("must be a mapping of keys, it is {}", describe(*root)));
     if (!root->is_mapping()) {
       broken_ = true;
-      return Node{.kind = Node::Kind::mapping, .place = root->place, .entries = {}};
+      return Node::mapping_at(root->place);
     }
     root->place = {source, 0, 0};
     use_canonical_keys(*root, problems_);
@@ -68,7 +68,7 @@ class Assembler {
 
   void lay(Node& root, const std::string& key, Node value, const Place& place) {
     const auto dot = key.rfind('.');
-    Node outer{.kind = Node::Kind::mapping, .place = place, .entries = {}};
+    Node outer = Node::mapping_at(place);
     outer.entries.push_back({dot == std::string::npos ? key : key.substr(dot + 1), place, std::move(value)});
     if (dot != std::string::npos) return lay(root, key.substr(0, dot), std::move(outer), place);
     use_canonical_keys(outer, problems_);
@@ -84,7 +84,7 @@ class Assembler {
 
   // Takes `include` out of `root` and gives the merged presets.
   Node includes(Node& root, const fs::path& folder) {
-    Node base{.kind = Node::Kind::mapping, .place = root.place, .entries = {}};
+    Node base = Node::mapping_at(root.place);
     const auto* entry = root.find("include");
     if (!entry) return base;
     ReadContext context{problems_, folder.string(), "include"};
@@ -195,7 +195,7 @@ Job build_job(const std::string& text, const std::string& name, const fs::path& 
   for (const std::string& assignment : overrides.sets) assembler.set(root, assignment);
   if (overrides.limit) {
     const Place place{assembler.new_label("--limit", "prompts.select.limit"), 0, 0};
-    Node value{.kind = Node::Kind::scalar, .place = place, .text = std::to_string(*overrides.limit), .entries = {}};
+    Node value = Node::scalar_at(place, std::to_string(*overrides.limit));
     assembler.lay(root, "prompts.select.limit", std::move(value), place);
   }
   if (assembler.broken()) throw JobError(problems.lines());
