@@ -52,13 +52,15 @@ class CheckCommand {
   }
 
  private:
-  // Without a job there is nothing else to look at.
+  // -> false when there is no job, or too little of one, to look further with.
   bool read_job() {
     try {
       job_ = load_job(options_.job_file, options_.overrides);
       return true;
     } catch (const JobError& e) {
       for (const std::string& line : e.lines()) findings_.push_back({false, Part::job, e.code(), line, true});
+      if (e.rest()) job_ = *e.rest();
+      return e.rest() != nullptr;
     } catch (const Error& e) {
       add(Part::job, e);
     }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -156,11 +157,15 @@ struct JobOverrides {
 /// themselves, or `--set KEY: ...`.
 class JobError : public Error {
  public:
-  explicit JobError(std::vector<std::string> lines);
+  explicit JobError(std::vector<std::string> lines, std::shared_ptr<const Job> rest = nullptr);
   const std::vector<std::string>& lines() const noexcept { return lines_; }
+  /// The job without its faulty keys, to look for what else is wrong; null when there is none, or when it does not name
+  /// model, prompts and output.
+  const Job* rest() const noexcept { return rest_.get(); }
 
  private:
   std::vector<std::string> lines_;
+  std::shared_ptr<const Job> rest_;  ///< shared: exceptions are copied
 };
 
 /// Reads job.yaml or job.json with its includes; JobError for everything that is wrong with it. Relative paths are

@@ -200,16 +200,19 @@ Job build_job(const std::string& text, const std::string& name, const fs::path& 
   }
   if (assembler.broken()) throw JobError(problems.lines());
   Job job = read_job(root, folder, problems);
-  if (!problems.empty()) throw JobError(problems.lines());
   job.source = text;
   job.source_name = name;
-  return job;
+  if (problems.empty()) return job;
+  const bool is_whole = !job.model.path.empty() && !job.prompts.files.empty() && !job.output.file.empty();
+  throw JobError(problems.lines(), is_whole ? std::make_shared<const Job>(std::move(job)) : nullptr);
 }
 
 }  // namespace
 
-JobError::JobError(std::vector<std::string> lines)
-    : Error(ExitCode::usage, fmt::format("{}", fmt::join(lines, "\n"))), lines_(std::move(lines)) {}
+JobError::JobError(std::vector<std::string> lines, std::shared_ptr<const Job> rest)
+    : Error(ExitCode::usage, fmt::format("{}", fmt::join(lines, "\n"))),
+      lines_(std::move(lines)),
+      rest_(std::move(rest)) {}
 
 bool Job::operator==(const Job& other) const {
   return name == other.name && model == other.model && prompts == other.prompts && sampling == other.sampling &&

@@ -39,6 +39,22 @@ class Jobs(unittest.TestCase):
             report = json.loads(r.stdout)
             self.assertEqual((r.returncode, [f for f in report["findings"] if f["severity"] == "error"]), (0, []), job.name)
 
+    def test_check_looks_on_behind_faults_of_the_job(self):
+        job = self.root / "several.yaml"
+        job.write_text(f"model: {jobs.MODELS / 'tiny-llama'}\nprompts: {{file: nowhere.txt}}\nsampling:\n  tempreture: 1\n  top_p: 7\n"
+                       "output: {file: nofolder/o.h5}\n")
+        r = jobs.start(0, "check", str(job), "--json")
+        report = json.loads(r.stdout)
+        self.assertEqual((r.returncode, report["exit"]), (2, 2))
+        self.assertEqual([f["kind"] for f in report["findings"]], ["job", "job", "prompts", "output"])
+        for finding, words in zip(report["findings"], ("several.yaml:4:3: error: sampling.tempreture", "several.yaml:5:10: error: sampling.top_p",
+                                                       "nowhere.txt", "nofolder")):
+            self.assertIn(words, finding["message"])
+        # a job that does not name its parts gives nothing to look at
+        job.write_text("sampling: {tempreture: 1}\n")
+        r = jobs.start(0, "check", str(job), "--json")
+        self.assertEqual((r.returncode, {f["kind"] for f in json.loads(r.stdout)["findings"]}), (2, {"job"}))
+
     def test_every_preset_can_be_included(self):
         presets = sorted((self.root / "configs").glob("*.yaml"))
         self.assertGreaterEqual(len(presets), 3)
